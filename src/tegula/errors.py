@@ -1,0 +1,197 @@
+"""Errors. One class per message; each is printed with the user's source line, notes and a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from tegula.source import Location
+
+
+class TegulaError(Exception):
+    """Base of everything that Tegula raises on purpose."""
+
+
+class CompileError(TegulaError):
+    """A kernel that cannot be compiled. Subclasses fill MESSAGE with keyword fields."""
+
+    CODE: ClassVar[str] = ""
+    MESSAGE: ClassVar[str] = ""
+    HELP: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        loc: Location | None,
+        *,
+        notes: Sequence[tuple[Location, str]] = (),
+        help: str = "",
+        **fields: Any,
+    ) -> None:
+        self.loc = loc
+        self.message = self.MESSAGE.format(**fields)
+        self.help = (help or self.HELP).format(**fields) if not help else help
+        self.notes = list(notes)
+        if loc is not None:
+            self.notes += [(at, "called from here") for at in loc.chain()[1:]]
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        place = f"{self.loc}: " if self.loc else ""
+        lines = [f"{place}error[{self.CODE}]: {self.message}", *_excerpt(self.loc)]
+        for at, text in self.notes:
+            lines += [f"{at}: note: {text}", *_excerpt(at)]
+        if self.help:
+            lines.append(f"help: {self.help}")
+        return "\n".join(lines)
+
+
+class CompileErrors(CompileError):
+    """All errors found in one kernel, in source order."""
+
+    CODE = "compile"
+
+    def __init__(self, errors: Sequence[CompileError]) -> None:
+        self.errors = list(errors)
+        self.loc = errors[0].loc
+        self.notes = []
+        self.message = f"{len(errors)} errors"
+        self.help = ""
+        Exception.__init__(self, self.message)
+
+    def __str__(self) -> str:
+        return "\n".join(str(e) for e in self.errors)
+
+
+def _excerpt(loc: Location | None) -> list[str]:
+    text = loc.text() if loc is not None else ""
+    if loc is None or not text.strip():
+        return []
+    caret = " " * loc.column + "^" * max(1, min(loc.end_column, len(text)) - loc.column)
+    return [f"  {text}", f"  {caret}"]
+
+
+# Names and source ----------------------------------------------------------------------------------------------------
+
+
+class UnknownName(CompileError):
+    CODE = "unknown-name"
+    MESSAGE = "name '{name}' is not defined"
+
+
+class UnboundName(CompileError):
+    CODE = "unbound-name"
+    MESSAGE = "'{name}' is not bound on every path that reaches this line"
+    HELP = "bind '{name}' before the branch or loop"
+
+
+class UnknownAttribute(CompileError):
+    CODE = "unknown-attribute"
+    MESSAGE = "{owner} has no attribute '{name}'"
+
+
+class UnsupportedPython(CompileError):
+    CODE = "unsupported-python"
+    MESSAGE = "{what} is not supported in kernels"
+
+
+class UnsupportedCapture(CompileError):
+    CODE = "unsupported-capture"
+    MESSAGE = "'{name}' is a captured {type}, which cannot be used in a kernel"
+
+
+class SourceNotFound(CompileError):
+    CODE = "source-not-found"
+    MESSAGE = "the source of {name} is not available"
+    HELP = "define the kernel in a file or notebook, or pass source="
+
+
+class RecursiveFunction(CompileError):
+    CODE = "recursive-function"
+    MESSAGE = "{name} calls itself; functions are inlined, so recursion is not supported"
+
+
+class NativeSnippet(CompileError):
+    CODE = "native-snippet"
+    MESSAGE = "native snippets are not supported"
+    HELP = "write the function in the language with @tg.func"
+
+
+# Types ---------------------------------------------------------------------------------------------------------------
+
+
+class TypeMismatch(CompileError):
+    CODE = "type-mismatch"
+    MESSAGE = "{what}"
+
+
+class MixedScalars(CompileError):
+    CODE = "mixed-scalar-types"
+    MESSAGE = "'{op}' mixes {left} and {right}"
+
+
+class ShapeMismatch(CompileError):
+    CODE = "shape-mismatch"
+    MESSAGE = "{what}: shapes {left} and {right} do not fit"
+
+
+class NotConstant(CompileError):
+    CODE = "not-constant"
+    MESSAGE = "{what} must be a compile-time constant"
+    HELP = "use a literal, a module-level number, tg.constant or tg.static"
+
+
+class WrongArguments(CompileError):
+    CODE = "wrong-arguments"
+    MESSAGE = "{what}"
+
+
+class VariableChangesType(CompileError):
+    CODE = "variable-changes-type"
+    MESSAGE = "'{name}' is {before} here but {after} on another path"
+
+
+# Groups and order ----------------------------------------------------------------------------------------------------
+
+
+class DivergentCooperativeOp(CompileError):
+    CODE = "divergent-cooperative-op"
+    MESSAGE = "{op} is cooperative: every thread of the block must reach it, but this condition differs between threads"
+
+
+class CooperativeAfterReturn(CompileError):
+    CODE = "cooperative-after-return"
+    MESSAGE = "{op} is cooperative, but some threads have left the kernel before it"
+
+
+class UnorderedAccess(CompileError):
+    CODE = "unordered-access"
+    MESSAGE = "threads may access the same elements of a tile here and there, and no point orders them"
+
+
+class MergedSharedTiles(CompileError):
+    CODE = "merged-shared-tiles"
+    MESSAGE = "'{name}' names one of two shared tiles here, and is then changed"
+
+
+class SharedMemoryExceeded(CompileError):
+    CODE = "shared-memory-exceeded"
+    MESSAGE = "tiles need {needed} bytes of memory at once; {device} has {limit}"
+
+
+# Launch --------------------------------------------------------------------------------------------------------------
+
+
+class LaunchError(TegulaError):
+    """Arguments of a launch that do not fit the kernel."""
+
+
+class KernelAssertion(TegulaError, AssertionError):
+    """An assert in a kernel failed."""
+
+
+class OutOfBounds(TegulaError, IndexError):
+    """An access outside an array, found in debug mode."""
+
+
+class InternalError(TegulaError):
+    """A bug in Tegula: invalid IR, or code that LLVM refused."""

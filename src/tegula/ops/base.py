@@ -1,0 +1,142 @@
+"""What every op declares, and the registry that everything else is derived from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tegula.ir import Effect, Op, Region
+from tegula.types import DType, ElementType, MatType, Type, VecType, is_element, scalar_of, with_scalar
+
+REGISTRY: dict[str, type[TileOp]] = {}
+PUBLIC: dict[str, Callable[..., Any]] = {}
+
+
+class TypeRule(Exception):
+    """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py."""
+
+    def __init__(self, message: str, help: str = "", error: str = "TypeMismatch", **fields: Any) -> None:
+        super().__init__(message)
+        self.help = help
+        self.error = error
+        self.fields = fields or {"what": message}
+
+
+class TileOp(Op):
+    """Base of the declared ops.
+
+    COOPERATIVE: executed by all lanes of the group together; operands listed in LANE_OPERANDS are taken per lane, other
+    scalar operands are group operands (lane 0's value counts).
+    PURE: no effects and no lane identity: equal operands give equal results.
+    VARYING: the result differs between lanes even if the operands do not."""
+
+    __slots__ = ()
+    COOPERATIVE: ClassVar[bool] = False
+    PURE: ClassVar[bool] = True
+    VARYING: ClassVar[bool] = False
+    LANE_OPERANDS: ClassVar[tuple[int, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.NAME:
+            REGISTRY[cls.NAME] = cls
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        """Result types; TypeRule where the operands do not fit."""
+        raise NotImplementedError(cls.NAME)
+
+    def effects(self) -> Sequence[Effect]:
+        """What this op itself does to memory (nested ops speak for themselves)."""
+        return ()
+
+
+def public(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a build function available to kernels as `tg.<name>`.
+
+    The function's first parameter is the `OpBuilder`; the others are the public signature. Its docstring is the
+    public documentation."""
+
+    def register(build: Callable[..., Any]) -> Callable[..., Any]:
+        PUBLIC[name] = build
+        return build
+
+    return register
+
+
+def require(condition: object, message: str, help: str = "") -> None:
+    """TypeRule with the message unless the condition holds."""
+    if not condition:
+        raise TypeRule(message, help)
+
+
+def element(t: Type) -> ElementType:
+    """The type as an element type; TypeRule otherwise."""
+    if not is_element(t):
+        raise TypeRule(f"expected a scalar, vector or matrix, got {t}")
+    return t  # type: ignore[return-value]
+
+
+class Elementwise(TileOp):
+    """A lane op on scalars, vectors and matrices of one element type, component by component.
+
+    `ref(attrs, *arrays)` gets NumPy arrays of equal shape and is the meaning of the op."""
+
+    __slots__ = ()
+    ARITY: ClassVar[int] = 2
+    KINDS: ClassVar[str] = "iuf"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        require(len(operands) == cls.ARITY, f"{cls.NAME} takes {cls.ARITY} operands, got {len(operands)}")
+        first = element(operands[0])
+        for other in operands[1:]:
+            if other != first:
+                raise TypeRule(
+                    f"'{cls.NAME}' mixes {first} and {other}",
+                    cast_help(first, other),
+                    "MixedScalars",
+                    op=cls.NAME,
+                    left=first,
+                    right=other,
+                )
+        kind = scalar_of(first).kind
+        require(kind in cls.KINDS, f"{cls.NAME} is not defined for {first}")
+        return [cls.result(first)]
+
+    @classmethod
+    def result(cls, operand: ElementType) -> ElementType:
+        return operand
+
+    @staticmethod
+    def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+
+def cast_help(left: Type, right: Type) -> str:
+    """The cast that makes two scalar types agree."""
+    if isinstance(left, DType) and isinstance(right, DType):
+        target = _wider(left, right)
+        source = right if target == left else left
+        return f"cast the {source} operand: tg.{target}(...)"
+    return ""
+
+
+def _wider(a: DType, b: DType) -> DType:
+    rank = {"b": 0, "u": 1, "i": 1, "f": 2}
+    return max(a, b, key=lambda d: (rank[d.kind], d.bits))
+
+
+def same_shape_as(t: ElementType, scalar: DType) -> ElementType:
+    return with_scalar(t, scalar)
+
+
+def is_composite(t: Type) -> bool:
+    """Whether the type is a vector or a matrix."""
+    return isinstance(t, VecType | MatType)

@@ -1,0 +1,192 @@
+"""Tile buffers: mutable tile objects, their views, element access.
+
+A name bound to a tile is a buffer in fresh IR; `passes/promote_buffers.py` turns buffers that nobody aliases or writes
+element by element back into values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.ir import Effect, Region
+from tegula.ops.base import TileOp, TypeRule, require
+from tegula.types import (
+    BufType,
+    ElementType,
+    MatType,
+    TileType,
+    Type,
+    VecType,
+    element_shape,
+    scalar_of,
+)
+
+Attrs = Mapping[str, Any]
+UPDATES = ("add", "sub", "and", "or", "xor")
+
+
+def buffer_type(t: Type) -> BufType:
+    require(isinstance(t, BufType), f"expected a tile, got {t}")
+    return t  # type: ignore[return-value]
+
+
+class BufNew(TileOp):
+    """A new object holding the operand tile; attribute `storage`."""
+
+    __slots__ = ()
+    NAME = "buf.new"
+    PURE = False
+    COOPERATIVE = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        t = operands[0]
+        require(isinstance(t, TileType), f"expected a tile, got {t}")
+        assert isinstance(t, TileType)
+        return [BufType(t.dtype, t.shape, attrs["storage"], t.partial)]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.results[0]),)
+
+
+class BufRead(TileOp):
+    """The value that the buffer holds now."""
+
+    __slots__ = ()
+    NAME = "buf.read"
+    PURE = False
+    COOPERATIVE = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [buffer_type(operands[0]).tile]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[0]),)
+
+
+class BufWrite(TileOp):
+    """Operands: buffer, tile of the same type. Overwrites the whole buffer (of a view: what the view shows)."""
+
+    __slots__ = ()
+    NAME = "buf.write"
+    PURE = False
+    COOPERATIVE = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        buffer = buffer_type(operands[0])
+        if operands[1] != buffer.tile:
+            raise TypeRule(f"a {operands[1]} cannot be assigned to a {buffer.tile}")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[0]),)
+
+
+class BufView(TileOp):
+    """A view. Operands: buffer, one start (integer) per dimension of it. Attributes: `shape` of the view; `dims`: for
+    each view dimension the buffer dimension it walks along, or -1 for a repeated one (broadcast: read-only); `steps`:
+    its step. View element (e0, ..) is buffer element start[d] + sum of e_k * step_k over k with dims[k] = d.
+    Dimensions named by no entry stay at their start."""
+
+    __slots__ = ()
+    NAME = "buf.view"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        buffer = buffer_type(operands[0])
+        require(len(operands) == 1 + len(buffer.shape), "a view gives one start per dimension")
+        require(
+            len(attrs["shape"]) == len(attrs["dims"]) == len(attrs["steps"]),
+            "a view's dims do not match its shape",
+        )
+        return [BufType(buffer.dtype, tuple(attrs["shape"]), buffer.storage)]
+
+
+class BufReshape(TileOp):
+    """The same elements, row-major, under another `shape` (attribute). The operand is a whole object, or a view whose
+    elements are packed."""
+
+    __slots__ = ()
+    NAME = "buf.reshape"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        buffer = buffer_type(operands[0])
+        shape = tuple(attrs["shape"])
+        require(
+            TileType(buffer.dtype, shape).size == buffer.tile.size,
+            f"cannot reshape {buffer.shape} to {shape}",
+        )
+        return [BufType(buffer.dtype, shape, buffer.storage)]
+
+
+def accessed(tile: BufType | TileType, indices: Sequence[Type]) -> ElementType:
+    """The type of t[i, ...]: the element, or a component or row of it where there are more indices than dimensions."""
+    extra = len(indices) - len(tile.shape)
+    t = tile.dtype
+    require(
+        0 <= extra <= len(element_shape(t)), f"{tile} takes {len(tile.shape)} indices, got {len(indices)}"
+    )
+    for i in indices:
+        require(getattr(i, "is_int", False), f"indices must be integers, got {i}", "convert with int(...)")
+    if extra == 0:
+        return t
+    if isinstance(t, MatType) and extra == 1:
+        return VecType(t.cols, t.dtype)
+    return scalar_of(t)
+
+
+class BufGet(TileOp):
+    """Operands: buffer, indices (one per dimension, then component indices). A lane op. An index outside the tile is
+    undefined, an error in debug mode."""
+
+    __slots__ = ()
+    NAME = "buf.get"
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [accessed(buffer_type(operands[0]), operands[1:])]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[0]),)
+
+
+class BufSet(TileOp):
+    """Operands: buffer, value, indices. Writes one element (or component) per lane."""
+
+    __slots__ = ()
+    NAME = "buf.set"
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        t = accessed(buffer_type(operands[0]), operands[2:])
+        require(operands[1] == t, f"the element is {t}, the value is {operands[1]}")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[0]),)
+
+
+class BufUpdate(TileOp):
+    """Operands: buffer, value, indices; attribute `op` in add, sub, and, or, xor. Atomic, once per lane."""
+
+    __slots__ = ()
+    NAME = "buf.update"
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        t = accessed(buffer_type(operands[0]), operands[2:])
+        require(operands[1] == t, f"the element is {t}, the value is {operands[1]}")
+        require(attrs["op"] in UPDATES, f"no update '{attrs['op']}'")
+        bitwise = attrs["op"] in ("and", "or", "xor")
+        require(not bitwise or scalar_of(t).kind in "biu", f"'{attrs['op']}' needs integers, got {t}")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("atomic", self.operands[0]),)

@@ -1,0 +1,521 @@
+"""The tile functions of the language."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tegula.ir import Value
+from tegula.ops import scalar as S
+from tegula.ops.base import TypeRule, public, require
+from tegula.ops.buffer import BufReshape, BufView
+from tegula.ops.builder import Function, OpBuilder, Operand, describe
+from tegula.ops.indexing import KernelBuilder
+from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
+from tegula.ops.linear import TileMatmul
+from tegula.ops.tile import (
+    TileArange,
+    TileArgReduce,
+    TileAtomic,
+    TileConcat,
+    TileEmpty,
+    TileLoad,
+    TilePermute,
+    TileReduce,
+    TileReshape,
+    TileScan,
+    TileSlice,
+    TileStore,
+    check_shape,
+)
+from tegula.types import (
+    ArrayType,
+    BufType,
+    DType,
+    ElementType,
+    TileType,
+    element_type,
+    float32,
+    int32,
+    scalar_of,
+    to_numpy,
+)
+
+STORAGES = ("register", "shared")
+
+
+def constant_shape(shape: Operand) -> tuple[int, ...]:
+    """A tile shape from an int or a tuple of constants."""
+    entries = shape if isinstance(shape, tuple) else (shape,)
+    if not all(isinstance(n, int) and not isinstance(n, bool) for n in entries):
+        raise TypeRule("", "", "NotConstant", what="the shape of a tile")
+    return check_shape(entries)
+
+
+def stored(b: OpBuilder, tile: Value, storage: Operand) -> Value:
+    """Remember the storage that the user declared for a new tile."""
+    if storage not in STORAGES:
+        raise TypeRule(f"storage must be 'register' or 'shared', got {storage!r}")
+    b.storage[tile] = storage
+    return tile
+
+
+# Construction --------------------------------------------------------------------------------------------------------
+
+
+@public("tile_zeros")
+def tile_zeros(b: OpBuilder, shape: Operand, dtype: Operand = float, storage: Operand = "register") -> Value:
+    """A tile of zeros. `shape`: int or tuple of 1 to 4 constants."""
+    t = element_type(dtype)
+    return stored(b, b.full(constant_shape(shape), b.const(0, t), t), storage)
+
+
+@public("tile_ones")
+def tile_ones(b: OpBuilder, shape: Operand, dtype: Operand = float, storage: Operand = "register") -> Value:
+    """A tile of ones."""
+    t = element_type(dtype)
+    return stored(b, b.full(constant_shape(shape), b.const(1, t), t), storage)
+
+
+@public("tile_empty")
+def tile_empty(b: OpBuilder, shape: Operand, dtype: Operand = float, storage: Operand = "register") -> Value:
+    """A tile with unspecified elements."""
+    made = TileType(element_type(dtype), constant_shape(shape))
+    return stored(b, b.one(TileEmpty, [], {"type": made}), storage)
+
+
+@public("tile_full")
+def tile_full(
+    b: OpBuilder, shape: Operand, value: Operand, dtype: Operand = None, storage: Operand = "register"
+) -> Value:
+    """A tile with `value` (may be a run-time value, the same for the block) in every element."""
+    t = None if dtype is None else element_type(dtype)
+    if t is not None and isinstance(value, int) and scalar_of(t).is_float:
+        value = float(value)
+    return stored(b, b.full(constant_shape(shape), value, t), storage)
+
+
+@public("tile_arange")
+def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Operand = "register") -> Value:
+    """start, start + step, ... below stop, from constants: (stop), (start, stop) or (start, stop, step). float32 unless
+    `dtype` says otherwise."""
+    require(1 <= len(args) <= 3, f"tile_arange takes 1 to 3 numbers, got {len(args)}")
+    if not all(isinstance(x, int | float) for x in args):
+        raise TypeRule("", "", "NotConstant", what="the range of tile_arange")
+    start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+    require(step != 0, "the step of tile_arange must not be 0")
+    count = max(0, -int(-(stop - start) // step))
+    require(count > 0, f"tile_arange({', '.join(map(str, args))}) is empty")
+    scalar = scalar_of(element_type(dtype if dtype is not None else float))
+    values = [b.const(v if scalar.is_int else float(v), scalar) for v in (start, step)]
+    return stored(b, b.one(TileArange, values, {"count": count}), storage)
+
+
+@public("tile_from_thread")
+def tile_from_thread(
+    b: OpBuilder, shape: Operand, value: Operand, thread_idx: Operand, storage: Operand = "register"
+) -> Value:
+    """A tile filled with the value of one thread of the block."""
+    made = b.one(TileFromThread, [b.value(value), b.index(thread_idx)], {"shape": constant_shape(shape)})
+    return stored(b, made, storage)
+
+
+@public("tile")
+def tile(b: OpBuilder, x: Operand, preserve_type: Operand = False) -> Value:
+    """One element per thread: shape (block_dim,); vectors (length, block_dim), matrices (rows, cols, block_dim) unless
+    `preserve_type`."""
+    attrs = {"lanes": b.lanes, "preserve_type": bool(preserve_type), "partial": b.partial}
+    return b.one(TileFromLanes, [b.value(x)], attrs)
+
+
+@public("untile")
+def untile(b: OpBuilder, a: Operand) -> Value:
+    """Each thread's element of a tile whose last dimension is the block size: the inverse of `tile`."""
+    return b.one(TileToLanes, [b.tile(a, partial=True)], {"lanes": b.lanes})
+
+
+# Load and store ------------------------------------------------------------------------------------------------------
+
+
+def _offsets(b: OpBuilder, offset: Operand, rank: int) -> list[Value]:
+    entries = (0,) * rank if offset is None else offset if isinstance(offset, tuple) else (offset,)
+    return [b.index(x) for x in entries]
+
+
+def _array(x: Operand) -> Value:
+    if isinstance(x, Value) and isinstance(x.type, ArrayType):
+        return x
+    raise TypeRule(f"expected an array, got {describe(x)}")
+
+
+@public("tile_load")
+def tile_load(
+    b: OpBuilder,
+    a: Operand,
+    shape: Operand,
+    offset: Operand = None,
+    storage: Operand = "register",
+    bounds_check: Operand = True,
+    aligned: Operand = False,
+    fill: Operand = 0,
+) -> Value:
+    """A tile of `shape` from array `a` at `offset` (elements; 0 by default). Elements outside the array are `fill`.
+
+    `aligned=True` promises a dense array, a 16-byte aligned start and a tile inside the array."""
+    array = _array(a)
+    shape = constant_shape(shape)
+    t = array.type.dtype  # type: ignore[union-attr]
+    if isinstance(fill, int) and scalar_of(t).is_float:
+        fill = float(fill)
+    filling = b.const(fill, t) if not isinstance(fill, Value) else fill
+    attrs = {"shape": shape, "bounds_check": bool(bounds_check), "aligned": bool(aligned)}
+    return stored(b, b.one(TileLoad, [array, filling, *_offsets(b, offset, len(shape))], attrs), storage)
+
+
+@public("tile_store")
+def tile_store(
+    b: OpBuilder,
+    a: Operand,
+    t: Operand,
+    offset: Operand = None,
+    bounds_check: Operand = True,
+    aligned: Operand = False,
+) -> None:
+    """Write a tile to array `a` at `offset` (elements; 0 by default). Elements outside the array are dropped."""
+    array, value = _array(a), b.tile(t, partial=True)
+    attrs = {"bounds_check": bool(bounds_check), "aligned": bool(aligned)}
+    b.emit(TileStore, [array, value, *_offsets(b, offset, len(value.type.shape))], attrs)  # type: ignore[union-attr]
+
+
+def _tile_atomic(op: str) -> Any:
+    def build(
+        b: OpBuilder, a: Operand, t: Operand, offset: Operand = None, bounds_check: Operand = True
+    ) -> Value:
+        array, value = _array(a), b.tile(t, partial=True)
+        operands = [array, value, *_offsets(b, offset, len(value.type.shape))]  # type: ignore[union-attr]
+        return b.one(TileAtomic, operands, {"op": op, "bounds_check": bool(bounds_check)})
+
+    build.__doc__ = (
+        f"Atomic {op} of each element of a tile to array `a` at `offset`; the previous elements as a tile."
+    )
+    return public(f"tile_atomic_{op}")(build)
+
+
+for _op in ("add", "min", "max"):
+    _tile_atomic(_op)
+
+
+# Shape ---------------------------------------------------------------------------------------------------------------
+
+
+def _view(
+    b: OpBuilder, x: Operand, spec: tuple[Sequence[Value], Sequence[int], Sequence[int], Sequence[int]]
+) -> Value:
+    """A view of an object, or the same part of a value. `spec`: starts, shape, dims, steps."""
+    starts, shape, dims, steps = spec
+    attrs = {"shape": tuple(shape), "dims": tuple(dims), "steps": tuple(steps)}
+    if isinstance(x, Value) and isinstance(x.type, BufType):
+        return b.one(BufView, [x, *starts], attrs)
+    return b.one(TileSlice, [b.tile(x), *starts], attrs)
+
+
+def _tile_shape(x: Operand) -> tuple[int, ...]:
+    if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
+        return x.type.shape
+    raise TypeRule(f"expected a tile, got {describe(x)}")
+
+
+@public("tile_view")
+def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = None) -> Value:
+    """A view of part of a tile: `offset` gives an index (with `shape`: the first element) or a slice per dimension."""
+    whole = _tile_shape(t)
+    entries = offset if isinstance(offset, tuple) else (offset,)
+    if shape is None:
+        return b.view(t, entries)
+    require(not any(isinstance(i, slice) for i in entries), "tile_view takes slices or a shape, not both")
+    extents = constant_shape(shape)
+    require(len(entries) <= len(whole), f"tile_view takes at most {len(whole)} offsets")
+    starts = [b.index(i) for i in (*entries, *(0,) * (len(whole) - len(entries)))]
+    lead = len(whole) - len(extents)
+    require(lead >= 0, f"a view of {len(extents)} dimensions does not fit a tile of {len(whole)}")
+    for n, dim in zip(extents, whole[lead:], strict=True):
+        require(n <= dim, f"a view of shape {extents} does not fit a tile of shape {whole}")
+    _check_constant_starts(entries, extents, whole)
+    return _view(b, t, (starts, extents, tuple(range(lead, len(whole))), (1,) * len(extents)))
+
+
+def _check_constant_starts(starts: Sequence[Operand], extents: Sequence[int], whole: Sequence[int]) -> None:
+    lead = len(whole) - len(extents)
+    for d, start in enumerate(starts):
+        if isinstance(start, int):
+            n = extents[d - lead] if d >= lead else 1
+            require(
+                0 <= start and start + n <= whole[d],
+                f"the view leaves dimension {d} of a tile of shape {whole}",
+            )
+
+
+@public("tile_squeeze")
+def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
+    """The tile without its dimensions of length 1, or without the given one(s). A view."""
+    shape = _tile_shape(t)
+    axes = (
+        [d for d, n in enumerate(shape) if n == 1]
+        if axis is None
+        else axis
+        if isinstance(axis, tuple)
+        else (axis,)
+    )
+    axes = [d % len(shape) for d in axes]
+    require(
+        all(shape[d] == 1 for d in axes), f"only dimensions of length 1 can be squeezed, got shape {shape}"
+    )
+    kept = [d for d in range(len(shape)) if d not in axes] or [0]
+    zero = [b.const(0, int32) for _ in shape]
+    return _view(b, t, (zero, [shape[d] for d in kept], kept, [1] * len(kept)))
+
+
+@public("tile_reshape")
+def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
+    """The same elements, row-major, under another shape; one entry may be -1. A view."""
+    whole = _tile_shape(t)
+    total = TileType(float32, whole).size
+    entries = shape if isinstance(shape, tuple) else (shape,)
+    if not all(isinstance(n, int) for n in entries):
+        raise TypeRule("", "", "NotConstant", what="the shape of a tile")
+    known = TileType(float32, tuple(n for n in entries if n != -1)).size
+    require(entries.count(-1) <= 1 and known > 0, f"cannot reshape {whole} to {entries}")
+    made = check_shape([total // known if n == -1 else n for n in entries])
+    if isinstance(t, Value) and isinstance(t.type, BufType):
+        return b.one(BufReshape, [t], {"shape": made})
+    return b.one(TileReshape, [b.tile(t)], {"shape": made})
+
+
+@public("tile_broadcast")
+def tile_broadcast(b: OpBuilder, a: Operand, shape: Operand) -> Value:
+    """The tile repeated to a larger shape by NumPy's rules. Read-only."""
+    return b.broadcast(b.tile(a), constant_shape(shape))
+
+
+@public("tile_permute")
+def tile_permute(b: OpBuilder, a: Operand, axes: Operand) -> Value:
+    """The tile with its dimensions reordered: dimension k of the result is dimension `axes[k]`. A view."""
+    shape = _tile_shape(a)
+    require(sorted(axes) == list(range(len(shape))), f"{axes} is no permutation of {len(shape)} dimensions")
+    if isinstance(a, Value) and isinstance(a.type, BufType):
+        zero = [b.const(0, int32) for _ in shape]
+        return _view(b, a, (zero, [shape[d] for d in axes], axes, (1,) * len(shape)))
+    return b.one(TilePermute, [b.tile(a)], {"perm": tuple(axes)})
+
+
+@public("tile_transpose")
+def tile_transpose(b: OpBuilder, a: Operand) -> Value:
+    """The transpose of a 2-D tile. A view."""
+    require(len(_tile_shape(a)) == 2, f"tile_transpose takes a 2-D tile, got shape {_tile_shape(a)}")
+    return tile_permute(b, a, (1, 0))
+
+
+@public("tile_astype")
+def tile_astype(b: OpBuilder, t: Operand, dtype: Operand) -> Value:
+    """The tile converted to another scalar type."""
+    return b.tile(b.cast(b.tile(t), scalar_of(element_type(dtype))))
+
+
+@public("tile_assign")
+def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = None) -> None:
+    """Copy `src` into `dst` at `offset` (constants or run-time integers); right also where the two overlap."""
+    target, source = b.buffer(dst), b.tile(src)
+    assert isinstance(target.type, BufType) and isinstance(source.type, TileType)
+    converted = b.tile(b.cast(source, scalar_of(target.type.dtype)))
+    if offset is None and source.type.shape == target.type.shape:
+        b.write(target, converted)
+        return
+    view = tile_view(
+        b, target, (0,) * len(target.type.shape) if offset is None else offset, source.type.shape
+    )
+    b.write(view, converted)
+
+
+@public("tile_concat")
+def tile_concat(b: OpBuilder, tiles: Operand, axis: int = 0) -> Value:
+    """Tiles joined along an axis."""
+    require(isinstance(tiles, tuple) and tiles, "tile_concat takes a tuple of tiles")
+    return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": axis % len(_tile_shape(tiles[0]))})
+
+
+@public("tile_extract")
+def tile_extract(b: KernelBuilder, a: Operand, *index: Operand) -> Operand:
+    """The element (or component) of a tile at an index, as a scalar: `a[index]`."""
+    return b.subscript(a, index)
+
+
+@public("copy")
+def copy(b: OpBuilder, t: Operand) -> Value:
+    """A copy of a tile."""
+    return b.tile(t, partial=True)
+
+
+# Maps and reductions -------------------------------------------------------------------------------------------------
+
+
+@public("tile_map")
+def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Value:
+    """op(a, ...) for every element. Up to 8 operands, tiles or values for all elements; at least one tile."""
+    require(hasattr(op, "call"), f"tile_map takes a function first, got {describe(op)}")
+    require(1 <= len(args) <= 8, f"tile_map takes 1 to 8 operands, got {len(args)}")
+    require(any(b.is_tile(x) for x in args), "tile_map needs at least one tile")
+    return b.map(lambda elements: op.call(b, list(elements)), list(args))
+
+
+def _axis(shape: Sequence[int], axis: Operand) -> int | None:
+    if axis is None:
+        return None
+    if not isinstance(axis, int):
+        raise TypeRule("", "", "NotConstant", what="the axis")
+    require(-len(shape) <= axis < len(shape), f"a tile with {len(shape)} dimensions has no axis {axis}")
+    return axis % len(shape)
+
+
+def _reduce(b: OpBuilder, t: Operand, combine: Any, axis: Operand, keepdims: Operand) -> Value:
+    value = b.tile(t, partial=True)
+    assert isinstance(value.type, TileType)
+    region = b.region_of([value.type.dtype] * 2, lambda args: b.value(combine(*args)))
+    attrs = {"axis": _axis(value.type.shape, axis), "keepdims": bool(keepdims)}
+    return b.one(TileReduce, [value], attrs, [region])
+
+
+@public("tile_reduce")
+def tile_reduce(
+    b: OpBuilder, op: Function, t: Operand, axis: Operand = None, keepdims: Operand = False
+) -> Value:
+    """The elements combined by an associative and commutative function; shape (1,), or without `axis`."""
+    require(hasattr(op, "call"), f"tile_reduce takes a function first, got {describe(op)}")
+    return _reduce(b, t, lambda x, y: op.call(b, [x, y]), axis, keepdims)
+
+
+@public("tile_sum")
+def tile_sum(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
+    """The sum of all elements, shape (1,), or along an axis. 16-bit floats are summed in float32."""
+    value = b.tile(a, partial=True)
+    t = value.type.dtype  # type: ignore[union-attr]
+    scalar = scalar_of(t)
+    if scalar.is_float and scalar.bits < 32:
+        wide = b.tile(b.cast(value, float32), partial=True)
+        return b.cast(_reduce(b, wide, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims), scalar)
+    return _reduce(b, value, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims)
+
+
+@public("tile_min")
+def tile_min(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
+    """The smallest element, shape (1,), or along an axis; NaN never wins over a number."""
+    return _reduce(b, a, lambda x, y: b.one(S.Min, [x, y]), axis, keepdims)
+
+
+@public("tile_max")
+def tile_max(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
+    """The largest element, shape (1,), or along an axis; NaN never wins over a number."""
+    return _reduce(b, a, lambda x, y: b.one(S.Max, [x, y]), axis, keepdims)
+
+
+@public("tile_argmin")
+def tile_argmin(b: OpBuilder, a: Operand) -> Value:
+    """The row-major index of the smallest element, int32, shape (1,); the lowest index wins ties."""
+    return b.one(TileArgReduce, [b.tile(a, partial=True)], {"op": "min"})
+
+
+@public("tile_argmax")
+def tile_argmax(b: OpBuilder, a: Operand) -> Value:
+    """The row-major index of the largest element, int32, shape (1,); the lowest index wins ties."""
+    return b.one(TileArgReduce, [b.tile(a, partial=True)], {"op": "max"})
+
+
+@public("tile_dot")
+def tile_dot(b: OpBuilder, a: Operand, c: Operand) -> Value:
+    """The sum of the products of two tiles' elements (vectors: of their inner products), shape (1,)."""
+    from tegula.ops.build_math import dot
+
+    def product(x: Value, y: Value) -> Operand:
+        return b.one(S.Mul, [x, y]) if isinstance(x.type, DType) else dot(b, x, y)
+
+    return tile_sum(b, b.map(lambda args: product(*args), [a, c]))
+
+
+@public("tile_axpy")
+def tile_axpy(b: OpBuilder, alpha: Operand, src: Operand, dest: Operand) -> None:
+    """dest += alpha * src."""
+    b.inplace("add", b.buffer(dest), b.binary("mul", alpha, src))
+
+
+def _limits(dtype: ElementType, largest: bool) -> Any:
+    import numpy as np
+
+    scalar = scalar_of(dtype)
+    if scalar.is_float:
+        return float("inf") if largest else float("-inf")
+    info = np.iinfo(to_numpy(scalar))
+    return int(info.max if largest else info.min)
+
+
+def _scan(name: str, op: type[Any], exclusive: bool, doc: str) -> None:
+    def build(b: OpBuilder, a: Operand) -> Value:
+        value = b.tile(a, partial=True)
+        t = value.type.dtype  # type: ignore[union-attr]
+        identity = 0 if op is S.Add else _limits(t, largest=op is S.Min)
+        region = b.region_of([t, t], lambda args: b.one(op, args))
+        return b.one(TileScan, [value, b.const(identity, t)], {"exclusive": exclusive}, [region])
+
+    build.__doc__ = doc
+    public(name)(build)
+
+
+_scan("tile_scan_inclusive", S.Add, False, "Running sums over the row-major elements.")
+_scan("tile_scan_exclusive", S.Add, True, "Running sums of the elements before each one.")
+_scan("tile_scan_max_inclusive", S.Max, False, "Running maxima over the row-major elements.")
+_scan("tile_scan_min_inclusive", S.Min, False, "Running minima over the row-major elements.")
+
+
+# Products ------------------------------------------------------------------------------------------------------------
+
+
+@public("tile_matmul")
+def tile_matmul(
+    b: OpBuilder,
+    a: Operand,
+    c: Operand,
+    out: Operand = None,
+    alpha: Operand = 1.0,
+    beta: Operand = 1.0,
+    precision: Operand = "default",
+) -> Value | None:
+    """out = alpha * a @ c + beta * out in place; without `out` the product as a new tile of a's type.
+
+    a: (M, K), c: (K, N), out: (M, N). Sums are in out's type (float32 for 8- and 16-bit results, rounded once).
+    `precision`: "default", or "tf32", which a CPU computes in float32."""
+    require(precision in ("default", "tf32"), f"precision must be 'default' or 'tf32', got {precision!r}")
+    left, right = b.tile(a), b.tile(c)
+    assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
+    _check_product(left.type, right.type)
+    shape = (left.type.shape[0], right.type.shape[1])
+    if out is None:
+        t = left.type.dtype
+        zero = b.full(shape, b.const(0, t), t)
+        return b.one(TileMatmul, [left, right, zero, _factor(b, alpha, t), _factor(b, 1, t)])
+    target = b.buffer(out)
+    assert isinstance(target.type, BufType)
+    t = target.type.dtype
+    current = b.tile(target)
+    b.write(target, b.one(TileMatmul, [left, right, current, _factor(b, alpha, t), _factor(b, beta, t)]))
+    return None
+
+
+def _check_product(left: TileType, right: TileType) -> None:
+    for t in (left, right):
+        require(len(t.shape) == 2, f"a matrix product takes 2-D tiles, got shape {t.shape}")
+    if left.shape[1] != right.shape[0]:
+        raise TypeRule("", "", "ShapeMismatch", what="tile_matmul", left=left.shape, right=right.shape)
+
+
+def _factor(b: OpBuilder, x: Operand, t: ElementType) -> Value:
+    if isinstance(x, Value):
+        return x
+    return b.const(float(x) if scalar_of(t).is_float else int(x), t)

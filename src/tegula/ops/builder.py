@@ -1,0 +1,556 @@
+"""Builds ops from what kernels write: literals adapt, tiles broadcast, operators and subscripts mean what they should.
+
+Everything here raises `TypeRule` for operands that do not fit; the frontend adds the source line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from tegula.ir import Builder, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.base import REGISTRY, TileOp, TypeRule, cast_help, require
+from tegula.ops.buffer import BufRead, BufWrite
+from tegula.ops.control import Yield
+from tegula.ops.convert import Cast
+from tegula.ops.tile import TileBroadcast, TileFillAbsent, TileFull, TileMap, TileMarkPartial
+from tegula.ops.vector import VecExtract, VecMake, VecSplat
+from tegula.source import UNKNOWN, Location
+from tegula.types import (
+    BufType,
+    DType,
+    ElementType,
+    MatType,
+    TileType,
+    Type,
+    VecType,
+    bool_,
+    components,
+    element_shape,
+    float32,
+    int32,
+    is_element,
+    scalar_of,
+    with_scalar,
+)
+
+Operand: TypeAlias = Any
+"""What the frontend hands over: a Value, a Python number (an untyped literal), a tuple, a dtype, a function."""
+
+LITERALS = (bool, int, float)
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
+    "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
+}  # fmt: skip
+
+
+class Function(Protocol):
+    """A function passed as an argument (of tile_map, say)."""
+
+    def call(self, builder: OpBuilder, args: list[Operand]) -> Operand: ...
+
+
+class OpBuilder(Builder):
+    """One per kernel trace. `lanes` is the block size, `partial` whether the last block may lack lanes; `library`
+    calls a standard library function by name."""
+
+    __slots__ = ("lanes", "library", "partial", "storage")
+
+    def __init__(
+        self,
+        region: Region,
+        loc: Location = UNKNOWN,
+        lanes: int = 1,
+        partial: bool = False,
+        library: Callable[[OpBuilder, str, list[Operand]], Operand] | None = None,
+    ) -> None:
+        super().__init__(region, loc)
+        self.lanes = lanes
+        self.partial = partial
+        self.library = library
+        self.storage: dict[Value, str] = {}
+
+    # Inserting -------------------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        op: type[TileOp],
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> list[Value]:
+        """Insert an op; its result types follow from its operands."""
+        types = op.infer([v.type for v in operands], attrs or {}, regions)
+        return self.insert(op(operands, types, attrs, regions, self.loc)).results
+
+    def one(
+        self,
+        op: type[TileOp],
+        operands: Sequence[Value],
+        attrs: Mapping[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+    ) -> Value:
+        return self.emit(op, operands, attrs, regions)[0]
+
+    def region_of(self, types: Sequence[Type], body: Callable[[list[Value]], Value]) -> Region:
+        """A region whose arguments have the given types and which yields what `body` makes of them."""
+        region, outer = Region(types), self.region
+        self.region = region
+        try:
+            result = body(region.args)
+            self.emit(Yield, [result])
+        finally:
+            self.region = outer
+        return region
+
+    def call(self, name: str, *args: Operand) -> Operand:
+        """Call a function of the standard library."""
+        assert self.library is not None, f"no standard library to find {name} in"
+        return self.library(self, name, list(args))
+
+    # Operands --------------------------------------------------------------------------------------------------------
+
+    def const(self, value: Any, dtype: ElementType) -> Value:
+        """A constant of the element type; a number stands for every component."""
+        scalar = scalar_of(dtype)
+        made = self.one(S.Const, [], {"value": _checked_literal(value, scalar), "type": scalar})
+        return made if dtype == scalar else self.one(VecSplat, [made], {"type": dtype})
+
+    def value(self, x: Operand, like: Type | None = None) -> Value:
+        """x as a Value; a literal takes the scalar type of `like`, or int32, float32, bool."""
+        if isinstance(x, Value):
+            return x
+        if isinstance(x, np.generic):
+            x = x.item()
+        if isinstance(x, LITERALS):
+            default = bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else float32
+            target = (
+                scalar_of(like.dtype if isinstance(like, TileType) else like) if like is not None else default
+            )  # type: ignore[arg-type]
+            self._check_adapts(x, target)
+            return self.const(x, target)
+        if isinstance(x, np.ndarray) and x.ndim in (1, 2):
+            return self._array_constant(x)
+        raise TypeRule(f"expected a value, got {describe(x)}")
+
+    def _check_adapts(self, literal: bool | int | float, target: DType) -> None:
+        fits = (
+            target.is_bool
+            if isinstance(literal, bool)
+            else target.is_int
+            if isinstance(literal, int)
+            else target.is_float
+        )
+        if fits:
+            return
+        hint = f"write {float(literal)}" if target.is_float and isinstance(literal, int) else ""
+        if target.is_int and isinstance(literal, float):
+            hint = "convert the integer: float(...)"
+        raise TypeRule("", hint, "MixedScalars", op="literal", left=repr(literal), right=target)
+
+    def _array_constant(self, x: np.ndarray) -> Value:
+        from tegula.types import from_numpy
+
+        scalar = from_numpy(x.dtype)
+        made: ElementType = (
+            VecType(x.shape[0], scalar) if x.ndim == 1 else MatType(x.shape[0], x.shape[1], scalar)
+        )
+        return self.one(VecMake, [self.const(v.item(), scalar) for v in x.ravel()], {"type": made})
+
+    def tile(self, x: Operand, partial: bool = False) -> Value:
+        """x as a tile value: what a buffer holds now. Absent lanes are filled with 0 unless `partial` is allowed."""
+        if not isinstance(x, Value) or not isinstance(x.type, TileType | BufType):
+            raise TypeRule(f"expected a tile, got {describe(x)}")
+        value = self.one(BufRead, [x]) if isinstance(x.type, BufType) else x
+        assert isinstance(value.type, TileType)
+        return self.one(TileFillAbsent, [value]) if value.type.partial and not partial else value
+
+    def buffer(self, x: Operand) -> Value:
+        """x as a tile object that can be changed; TypeRule for anything else."""
+        if isinstance(x, Value) and isinstance(x.type, BufType):
+            return x
+        raise TypeRule(f"expected a tile bound to a name, got {describe(x)}")
+
+    def write(self, buffer: Value, value: Value) -> None:
+        """Overwrite a buffer with a tile of its shape and element type."""
+        assert isinstance(buffer.type, BufType) and isinstance(value.type, TileType)
+        if value.type.partial and not buffer.type.partial:
+            value = self.one(TileFillAbsent, [value])
+        elif buffer.type.partial and not value.type.partial:
+            value = self.one(TileMarkPartial, [value])
+        self.emit(BufWrite, [buffer, value])
+
+    def index(self, x: Operand) -> Value:
+        """x as an integer scalar."""
+        made = self.value(x)
+        if not (isinstance(made.type, DType) and made.type.is_int):
+            raise TypeRule(f"expected an integer, got {made.type}", "convert with int(...)")
+        return made
+
+    def is_tile(self, x: Operand) -> bool:
+        return isinstance(x, Value) and isinstance(x.type, TileType | BufType)
+
+    # Elementwise -----------------------------------------------------------------------------------------------------
+
+    def map(self, function: Callable[[list[Value]], Operand], operands: Sequence[Operand]) -> Value:
+        """Apply a function of elements to tiles and broadcast values; tiles of different shapes broadcast."""
+        tiles = [self.tile(x, partial=True) if self.is_tile(x) else self.value(x) for x in operands]
+        tiles = self._broadcast(tiles)
+        types = [t.type.dtype if isinstance(t.type, TileType) else t.type for t in tiles]
+        region = self.region_of(types, lambda args: self._element_result(function(args)))
+        return self.one(TileMap, tiles, None, [region])
+
+    def _element_result(self, x: Operand) -> Value:
+        made = self.value(x) if x is not None else None
+        if made is None or not is_element(made.type):
+            raise TypeRule(f"a mapped function must return one element, got {describe(x)}")
+        return made
+
+    def _broadcast(self, values: list[Value]) -> list[Value]:
+        shapes = [v.type.shape for v in values if isinstance(v.type, TileType)]
+        try:
+            shape = np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise TypeRule(
+                "", "", "ShapeMismatch", what="elementwise", left=shapes[0], right=shapes[-1]
+            ) from None
+        return [self.broadcast(v, shape) if isinstance(v.type, TileType) else v for v in values]
+
+    def broadcast(self, tile: Value, shape: Sequence[int]) -> Value:
+        assert isinstance(tile.type, TileType)
+        if tile.type.shape == tuple(shape):
+            return tile
+        return self.one(TileBroadcast, [self.tile(tile)], {"shape": tuple(shape)})
+
+    def elementwise(
+        self, op: type[TileOp], operands: Sequence[Operand], attrs: Mapping[str, Any] | None = None
+    ) -> Operand:
+        """Apply a lane op to scalars, vectors and matrices, or element by element to tiles."""
+        if any(self.is_tile(x) for x in operands):
+            kept, rebuild = self._literals_apart(operands)
+            return self.map(lambda args: self.elementwise(op, rebuild(args), attrs), kept)
+        return self.one(op, self._unified(op.NAME, operands), attrs)
+
+    def _literals_apart(
+        self, operands: Sequence[Operand]
+    ) -> tuple[list[Operand], Callable[[list[Value]], list[Operand]]]:
+        """Literals stay literals inside a map's region, where they adapt to the elements."""
+        literal = [isinstance(x, LITERALS) for x in operands]
+
+        def rebuild(args: list[Value]) -> list[Operand]:
+            rest = iter(args)
+            return [x if is_literal else next(rest) for x, is_literal in zip(operands, literal, strict=True)]
+
+        return [x for x, is_literal in zip(operands, literal, strict=True) if not is_literal], rebuild
+
+    def _unified(self, name: str, operands: Sequence[Operand]) -> list[Value]:
+        """Literals take the type of the other operands."""
+        typed = [x for x in operands if isinstance(x, Value)]
+        like = typed[0].type if typed else None
+        out: list[Value] = []
+        for x in operands:
+            if isinstance(x, Value):
+                out.append(x)
+                continue
+            try:
+                made = self.value(x, like)
+            except TypeRule as e:
+                raise self._mixed(name, x, like, e) from None
+            if like is not None and made.type != like and is_element(like) and scalar_of(like) == made.type:  # type: ignore[arg-type]
+                made = self.one(VecSplat, [made], {"type": like})
+            out.append(made)
+        return out
+
+    def _mixed(self, name: str, literal: Operand, like: Type | None, cause: TypeRule) -> TypeRule:
+        if cause.error != "MixedScalars":
+            return cause
+        kind = {bool: "bool", int: "int32", float: "float32"}[type(literal)]
+        return TypeRule("", cause.help, "MixedScalars", op=SYMBOLS.get(name, name), left=kind, right=like)
+
+    def unary(self, op: str, a: Operand) -> Operand:
+        """neg, not (bitwise, logical for bool), pos."""
+        if op == "pos":
+            return a
+        if isinstance(a, LITERALS):
+            return (not a if isinstance(a, bool) else ~a) if op == "not" else -a  # type: ignore[operator]
+        return self.elementwise(REGISTRY[op], [a])
+
+    def logical_not(self, a: Operand) -> Operand:
+        if isinstance(a, LITERALS):
+            return not a
+        return self.one(REGISTRY["not"], [self.truth(a)])
+
+    def truth(self, a: Operand) -> Value:
+        """x as a bool scalar: numbers are compared with 0, one-element tiles give their element."""
+        made = self.value(a)
+        if made.type == bool_:
+            return made
+        if isinstance(made.type, DType):
+            return self.one(Cast, [made], {"to": bool_})
+        raise TypeRule(f"a condition must be a scalar, got {made.type}", "reduce the tile, or use tg.where")
+
+    def compare(self, pred: str, a: Operand, b: Operand) -> Operand:
+        if isinstance(a, LITERALS) and isinstance(b, LITERALS):
+            return bool(S.COMPARISONS[pred](a, b))
+        if self.is_tile(a) or self.is_tile(b):
+            kept, rebuild = self._literals_apart([a, b])
+            return self.map(lambda args: self.compare(pred, *rebuild(args)), kept)
+        left, right = self._unified(pred, [a, b])
+        result = self.one(S.Cmp, [left, right], {"pred": pred})
+        if not isinstance(result.type, VecType | MatType):
+            return result
+        require(pred in ("eq", "ne"), f"{left.type} values have no order")
+        return self._fold_components("and" if pred == "eq" else "or", result)
+
+    def _fold_components(self, op: str, x: Value) -> Value:
+        parts = self.components_of(x)
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.one(REGISTRY[op], [total, part])
+        return total
+
+    def components_of(self, x: Value) -> list[Value]:
+        """The scalars of a vector or matrix, row-major."""
+        shape = element_shape(x.type)  # type: ignore[arg-type]
+        return [
+            self.one(VecExtract, [x, *(self.const(i, int32) for i in index)]) for index in np.ndindex(*shape)
+        ]
+
+    def cast(self, x: Operand, to: DType) -> Operand:
+        """x as scalar type `to`; tiles, vectors and matrices component by component."""
+        if isinstance(x, LITERALS):
+            x = self.value(x, to) if isinstance(x, float) and to.is_float else self._literal_cast(x, to)
+        if self.is_tile(x):
+            return self.map(lambda args: self.cast(args[0], to), [x])
+        made = self.value(x)
+        require(is_element(made.type), f"cannot convert {describe(x)} to {to}")
+        return made if scalar_of(made.type) == to else self.one(Cast, [made], {"to": to})  # type: ignore[arg-type]
+
+    def _literal_cast(self, x: bool | int | float, to: DType) -> Value:
+        if isinstance(x, int) and not isinstance(x, bool) and to.is_int:
+            bits = int(x) & ((1 << to.bits) - 1)
+            return self.const(bits - (1 << to.bits) if to.kind == "i" and bits >> (to.bits - 1) else bits, to)
+        if to.is_float:
+            return self.const(float(x), to)
+        if to.is_bool:
+            return self.const(bool(x), to)
+        return self.one(Cast, [self.const(float(x), DType("float64", "f", 64))], {"to": to})
+
+    # Operators -------------------------------------------------------------------------------------------------------
+
+    def binary(self, op: str, a: Operand, b: Operand) -> Operand:
+        """+ - * / // % ** & | ^ << >> @ on any operands."""
+        if isinstance(a, LITERALS) and isinstance(b, LITERALS):
+            return _fold_literals(op, a, b)
+        if op == "matmul":
+            return self._product(a, b)
+        if self.is_tile(a) or self.is_tile(b):
+            return self._tile_binary(op, a, b)
+        composite = [isinstance(x, Value) and isinstance(x.type, VecType | MatType) for x in (a, b)]
+        if any(composite):
+            return self._composite_binary(op, a, b)
+        if op == "pow":
+            return self._power(a, b)
+        left, right = self._unified(op, [a, b])
+        if op == "mod" and scalar_of(left.type).is_float:  # type: ignore[arg-type]
+            self._same(op, left, right)
+            return self.call("mod", left, right)
+        return self.one(REGISTRY[op], [left, right])
+
+    def _same(self, op: str, a: Value, b: Value) -> None:
+        if a.type != b.type:
+            raise TypeRule(
+                "",
+                cast_help(a.type, b.type),
+                "MixedScalars",
+                op=SYMBOLS.get(op, op),
+                left=a.type,
+                right=b.type,
+            )
+
+    def _tile_binary(self, op: str, a: Operand, b: Operand) -> Value:
+        composite = []
+        for x in (a, b):
+            t = x.type.dtype if self.is_tile(x) else x.type if isinstance(x, Value) else float32
+            composite.append(isinstance(t, VecType | MatType))
+        if all(composite) and op not in ("add", "sub"):
+            raise TypeRule(
+                f"'{SYMBOLS[op]}' between two tiles of vectors or matrices is not defined",
+                "one side must hold scalars; use tg.tile_map with tg.cw_mul or tg.cw_div",
+            )
+        kept, rebuild = self._literals_apart([a, b])
+        return self.map(lambda args: self.binary(op, *rebuild(args)), kept)
+
+    def _composite_binary(self, op: str, a: Operand, b: Operand) -> Value:
+        """Vectors and matrices: + and - between equals, * and / with a scalar, products with a matrix."""
+        ta, tb = (x.type if isinstance(x, Value) else None for x in (a, b))
+        both = isinstance(ta, VecType | MatType) and isinstance(tb, VecType | MatType)
+        if both and op == "mul" and (isinstance(ta, MatType) or isinstance(tb, MatType)):
+            return self._product(a, b)
+        if both and op in ("add", "sub", "and", "or", "xor"):
+            return self.one(REGISTRY[op], [a, b])
+        if not both and op in ("mul", "div", "mod", "floordiv"):
+            shape = ta if isinstance(ta, VecType | MatType) else tb
+            assert isinstance(shape, VecType | MatType)
+            left, right = (self._splat(x, shape, op) for x in (a, b))
+            return self.one(REGISTRY[op], [left, right])
+        raise TypeRule(
+            f"'{SYMBOLS[op]}' is not defined between {describe(a)} and {describe(b)}",
+            "for component-wise products use tg.cw_mul or tg.cw_div" if op in ("mul", "div") else "",
+        )
+
+    def _splat(self, x: Operand, shape: VecType | MatType, op: str) -> Value:
+        if isinstance(x, Value) and isinstance(x.type, VecType | MatType):
+            return x
+        made = self.value(x, shape.dtype)
+        if made.type != shape.dtype:
+            hint = cast_help(made.type, shape.dtype)
+            raise TypeRule("", hint, "MixedScalars", op=SYMBOLS[op], left=made.type, right=shape)
+        return self.one(VecSplat, [made], {"type": shape})
+
+    def _product(self, a: Operand, b: Operand) -> Operand:
+        """The matrix product: of tiles, or of a matrix with a matrix or vector."""
+        if self.is_tile(a) or self.is_tile(b):
+            from tegula.ops import PUBLIC
+
+            return PUBLIC["tile_matmul"](self, a, b)
+        x, y = self.value(a), self.value(b)
+        rows_of_x = _as_rows(self, x, column=False)
+        rows_of_y = _as_rows(self, y, column=True)
+        if len(rows_of_x[0]) != len(rows_of_y) or scalar_of(x.type) != scalar_of(y.type):  # type: ignore[arg-type]
+            raise TypeRule(f"cannot multiply {x.type} by {y.type}")
+        entries = [
+            self._inner([r[k] for k in range(len(r))], [row[c] for row in rows_of_y])
+            for r in rows_of_x
+            for c in range(len(rows_of_y[0]))
+        ]
+        scalar = scalar_of(x.type)  # type: ignore[arg-type]
+        if isinstance(x.type, VecType) or isinstance(y.type, VecType):
+            return self.one(VecMake, entries, {"type": VecType(len(entries), scalar)})
+        return self.one(VecMake, entries, {"type": MatType(len(rows_of_x), len(rows_of_y[0]), scalar)})
+
+    def _inner(self, a: Sequence[Value], b: Sequence[Value]) -> Value:
+        total = self.one(S.Mul, [a[0], b[0]])
+        for x, y in zip(a[1:], b[1:], strict=True):
+            total = self.one(S.Add, [total, self.one(S.Mul, [x, y])])
+        return total
+
+    def _power(self, a: Operand, b: Operand) -> Operand:
+        """Integers with a constant exponent: repeated products; floats: the library's pow."""
+        base = a if isinstance(a, Value) else b
+        if isinstance(base.type, DType) and base.type.is_int:
+            if isinstance(a, Value) and isinstance(b, int) and b >= 0:
+                return self._int_power(a, b)
+            raise TypeRule(
+                "an integer power needs a constant exponent of 0 or more", "cast to float for other powers"
+            )
+        left, right = self._unified(
+            "pow", [a, float(b) if isinstance(b, int) and not isinstance(b, bool) else b]
+        )
+        self._same("pow", left, right)
+        return self.call("pow", left, right)
+
+    def _int_power(self, base: Value, exponent: int) -> Value:
+        result = self.const(1, base.type)  # type: ignore[arg-type]
+        square = base
+        while exponent:
+            if exponent & 1:
+                result = self.one(S.Mul, [result, square])
+            exponent >>= 1
+            square = self.one(S.Mul, [square, square]) if exponent else square
+        return result
+
+    def inplace(self, op: str, target: Value, value: Operand) -> None:
+        """t op= value on a tile object."""
+        assert isinstance(target.type, BufType)
+        made = self.binary(op, target, value)
+        if (
+            not (isinstance(made, Value) and isinstance(made.type, TileType))
+            or made.type.shape != target.type.shape
+        ):
+            raise TypeRule(
+                "", "", "ShapeMismatch", what="in-place operator", left=target.type.shape, right=_shape(made)
+            )
+        require(
+            made.type.dtype == target.type.dtype,
+            f"the result is {made.type.dtype}, the tile holds {target.type.dtype}",
+        )
+        self.write(target, made)
+
+    def full(self, shape: Sequence[int], value: Operand, dtype: ElementType | None = None) -> Value:
+        """A tile filled with a value."""
+        made = self.value(value, dtype)
+        if dtype is not None and made.type != dtype and scalar_of(dtype) == made.type:
+            made = self.one(VecSplat, [made], {"type": dtype})
+        require(dtype is None or made.type == dtype, f"the value is {made.type}, the tile {dtype}")
+        return self.one(TileFull, [made], {"shape": tuple(shape)})
+
+
+def _as_rows(b: OpBuilder, x: Value, column: bool) -> list[list[Value]]:
+    parts = b.components_of(x)
+    if isinstance(x.type, MatType):
+        return [parts[r * x.type.cols : (r + 1) * x.type.cols] for r in range(x.type.rows)]
+    require(isinstance(x.type, VecType), f"expected a matrix or vector, got {x.type}")
+    return [[p] for p in parts] if column else [parts]
+
+
+def _shape(x: Operand) -> object:
+    return getattr(getattr(x, "type", None), "shape", "()")
+
+
+def _checked_literal(value: Any, scalar: DType) -> Any:
+    if scalar.is_bool:
+        return bool(value)
+    if scalar.is_float:
+        return float(value)
+    low = -(1 << (scalar.bits - 1)) if scalar.kind == "i" else 0
+    high = (1 << (scalar.bits - (scalar.kind == "i"))) - 1
+    if not low <= int(value) <= high:
+        raise TypeRule(f"{value} does not fit into {scalar}", "give it a wider type, as in tg.int64(...)")
+    return int(value)
+
+
+def _fold_literals(op: str, a: Any, b: Any) -> Any:
+    """Literal arithmetic, with the integer division rules of kernels."""
+    if op == "matmul" or (isinstance(a, bool) or isinstance(b, bool)) and op not in ("and", "or", "xor"):
+        raise TypeRule(f"'{SYMBOLS[op]}' is not defined for {a!r} and {b!r}")
+    ints = isinstance(a, int) and isinstance(b, int)
+    if ints and op in ("div", "mod", "floordiv"):
+        if b == 0:
+            raise TypeRule("division by the constant 0")
+        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        return a // b if op == "floordiv" else quotient if op == "div" else a - quotient * b
+    if ints and op == "pow" and b < 0:
+        return float(a) ** b
+    if not ints and isinstance(a, int) != isinstance(b, int):
+        raise TypeRule(
+            "", "write both as floats", "MixedScalars", op=SYMBOLS[op], left=repr(a), right=repr(b)
+        )
+    import math
+    import operator
+
+    table: dict[str, Callable[[Any, Any], Any]] = {
+        "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
+        "floordiv": operator.floordiv, "mod": math.fmod, "pow": operator.pow, "and": operator.and_,
+        "or": operator.or_, "xor": operator.xor, "shl": operator.lshift, "shr": operator.rshift,
+    }  # fmt: skip
+    try:
+        return table[op](a, b)
+    except (TypeError, ZeroDivisionError, OverflowError) as e:
+        raise TypeRule(f"constant expression: {e}") from None
+
+
+def describe(x: Operand) -> str:
+    """How an error message names an operand."""
+    if isinstance(x, Value):
+        return str(x.type.tile if isinstance(x.type, BufType) else x.type)
+    if isinstance(x, LITERALS):
+        return f"{type(x).__name__} literal {x!r}"
+    if isinstance(x, tuple):
+        return f"a tuple of {len(x)}"
+    return f"a {type(x).__name__}"
+
+
+__all__ = ["LITERALS", "Function", "Op", "OpBuilder", "Operand", "components", "describe", "with_scalar"]

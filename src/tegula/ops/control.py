@@ -1,0 +1,89 @@
+"""Structured control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.ir import Region
+from tegula.ops.base import TileOp, require
+from tegula.types import Type, bool_
+
+
+def _yields(region: Region) -> list[Type]:
+    return [v.type for v in region.terminator.operands]
+
+
+class Yield(TileOp):
+    """Ends a region; its operands are the region's results."""
+
+    __slots__ = ()
+    NAME = "yield"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        return []
+
+
+class If(TileOp):
+    """Operand: bool. Regions: then, else, without arguments. Results: what the taken region yields."""
+
+    __slots__ = ()
+    NAME = "if"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        require(list(operands) == [bool_], f"a condition must be bool, got {', '.join(map(str, operands))}")
+        then, other = regions
+        require(_yields(then) == _yields(other), "the branches yield different types")
+        return _yields(then)
+
+
+class For(TileOp):
+    """Operands: start, stop, step (one integer type), then initial values. Region arguments: index, carried values;
+    yields the carried values. The step is never 0; a negative one counts down. Results: the carried values."""
+
+    __slots__ = ()
+    NAME = "for"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        start, stop, step, *carried = operands
+        require(
+            start == stop == step and getattr(start, "is_int", False),
+            "loop bounds must be of one integer type",
+        )
+        (body,) = regions
+        require(
+            [a.type for a in body.args] == [start, *carried], "loop arguments do not match the initial values"
+        )
+        require(_yields(body) == list(carried), "a loop yields other types than it carries")
+        return carried
+
+
+class While(TileOp):
+    """Operands: initial values. Regions: condition (arguments: carried values; yields one bool) and body (the same
+    arguments; yields the carried values). Results: the carried values when the condition fails."""
+
+    __slots__ = ()
+    NAME = "while"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        condition, body = regions
+        for region in regions:
+            require(
+                [a.type for a in region.args] == list(operands),
+                "loop arguments do not match the initial values",
+            )
+        require(_yields(condition) == [bool_], "a loop's condition must be bool")
+        require(_yields(body) == list(operands), "a loop yields other types than it carries")
+        return list(operands)

@@ -1,0 +1,91 @@
+"""Conversions between scalar types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tegula.ir import Region
+from tegula.ops.base import TileOp, element, require
+from tegula.types import Type, scalar_of, to_numpy, with_scalar
+
+_NARROW = tuple(
+    np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+)
+
+
+def round_to_odd_float32(x: np.ndarray) -> np.ndarray:
+    """float64 to float32 with inexact results made odd, so that a second rounding to fewer bits is right."""
+    near = x.astype(np.float32)
+    back = near.astype(np.float64)
+    bits = near.view(np.int32) if near.ndim else np.atleast_1d(near).view(np.int32)
+    inexact = np.isfinite(x) & (back != x)
+    toward = np.where(np.abs(back) > np.abs(x), bits - 1, bits)
+    odd = np.where(inexact, toward | 1, bits).astype(np.int32).view(np.float32)
+    return odd.reshape(near.shape)
+
+
+def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
+    """x as `to`: floats round to nearest even once; float to integer truncates and saturates, NaN gives 0; integers
+    wrap; integers reach 16- and 8-bit floats through float32; anything to bool is `!= 0`."""
+    source = x.dtype
+    with np.errstate(all="ignore"):
+        if to == np.bool_:
+            return x.astype(np.float64) != 0 if source in _NARROW else x != 0
+        if source.kind in "iub" or source == to:
+            return x.astype(np.float32).astype(to) if to in _NARROW and source != to else x.astype(to)
+        if to in _NARROW:
+            return (round_to_odd_float32(x) if source == np.float64 else x.astype(np.float32)).astype(to)
+        if to.kind in "iu":
+            return _saturate(x.astype(np.float64), to)
+        return x.astype(to)
+
+
+def _saturate(x: np.ndarray, to: np.dtype) -> np.ndarray:
+    info = np.iinfo(to)
+    whole = np.trunc(np.where(np.isnan(x), 0.0, x))
+    high, low = whole >= float(info.max), whole <= float(info.min)
+    inside = np.where(high | low, 0.0, whole).astype(to)
+    return np.where(high, info.max, np.where(low, info.min, inside)).astype(to)
+
+
+class Cast(TileOp):
+    """The operand as scalar type `to` (attribute), component by component."""
+
+    __slots__ = ()
+    NAME = "cast"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        return [with_scalar(element(operands[0]), attrs["to"])]
+
+    @staticmethod
+    def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> np.ndarray:
+        return convert(operands[0], to_numpy(attrs["to"]))
+
+
+class Bitcast(TileOp):
+    """The operand's bits as scalar type `to` (attribute) of the same width."""
+
+    __slots__ = ()
+    NAME = "bitcast"
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        source = element(operands[0])
+        require(
+            scalar_of(source).bits == attrs["to"].bits,
+            f"bitcast from {source} to {attrs['to']}: the widths differ",
+        )
+        return [with_scalar(source, attrs["to"])]
+
+    @staticmethod
+    def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(operands[0]).view(to_numpy(attrs["to"]))

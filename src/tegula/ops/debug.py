@@ -1,0 +1,67 @@
+"""Print and assert: lane ops that report to the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.ir import Effect, Region
+from tegula.ops.base import TileOp, require
+from tegula.types import TileType, Type, bool_, is_element
+
+
+class Print(TileOp):
+    """Prints, once per lane, attribute `parts`: a tuple of strings (literal text) and None (the next operand)."""
+
+    __slots__ = ()
+    NAME = "print"
+    PURE = False
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        for t in operands:
+            require(is_element(t), f"cannot print a {t}")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)
+
+
+class PrintTile(TileOp):
+    """Prints a tile, once per block. Cooperative."""
+
+    __slots__ = ()
+    NAME = "print.tile"
+    PURE = False
+    COOPERATIVE = True
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        require(isinstance(operands[0], TileType), f"expected a tile, got {operands[0]}")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)
+
+
+class Assert(TileOp):
+    """Fails the launch where the operand is false; attribute `message`. The first failure is reported with its block
+    and lane; the kernel goes on."""
+
+    __slots__ = ()
+    NAME = "assert"
+    PURE = False
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        require(list(operands) == [bool_], f"an assert needs a bool, got {', '.join(map(str, operands))}")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)

@@ -1,0 +1,349 @@
+"""Subscripts, attributes and element assignment: what `x[...]` and `x.name` build."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tegula.ir import Op, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
+from tegula.ops.base import TypeRule, require
+from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
+from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe
+from tegula.ops.control import For
+from tegula.ops.convert import Cast
+from tegula.ops.lane import Tid
+from tegula.ops.tile import TileExtract, TileGather, TileSlice
+from tegula.ops.vector import VecExtract, VecInsert
+from tegula.types import (
+    ArrayType,
+    BufType,
+    DType,
+    MatType,
+    TileType,
+    VecType,
+    element_shape,
+    int32,
+    int64,
+    scalar_of,
+)
+
+COMPONENT_NAMES = {"x": 0, "y": 1, "z": 2, "w": 3}
+
+
+@dataclass(frozen=True, slots=True)
+class ViewSpec:
+    """A view by basic indexing: one start per dimension of the source; per kept dimension its extent and step."""
+
+    starts: list[Value]
+    shape: tuple[int, ...]
+    dims: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+class KernelBuilder(OpBuilder):
+    """OpBuilder with subscripts and attributes."""
+
+    __slots__ = ()
+
+    # Reading ---------------------------------------------------------------------------------------------------------
+
+    def subscript(self, x: Operand, index: Sequence[Operand]) -> Operand:
+        """x[index] for arrays, tiles, vectors and matrices."""
+        if isinstance(x, tuple):
+            return self._tuple_item(x, index)
+        t = x.type if isinstance(x, Value) else None
+        if isinstance(t, ArrayType):
+            return self._array_subscript(x, t, index)
+        if isinstance(t, TileType | BufType):
+            return self._tile_subscript(x, t, index)
+        if isinstance(t, VecType | MatType):
+            return self._component(x, t, index)
+        raise TypeRule(f"{describe(x)} cannot be indexed")
+
+    def _tuple_item(self, x: tuple[Operand, ...], index: Sequence[Operand]) -> Operand:
+        (i,) = index
+        if not isinstance(i, int):
+            raise TypeRule("", "", "NotConstant", what="the index of a tuple")
+        require(-len(x) <= i < len(x), f"a tuple of {len(x)} has no item {i}")
+        return x[i]
+
+    def _array_subscript(self, x: Value, t: ArrayType, index: Sequence[Operand]) -> Value:
+        require(
+            len(index) <= t.ndim,
+            f"an array with {t.ndim} dimensions takes at most {t.ndim} indices, got {len(index)}",
+        )
+        if len(index) == t.ndim and not any(isinstance(i, slice) for i in index):
+            return self.one(ArrayLoad, [x, *self._array_indices(x, index)])
+        operands: list[Value] = [x]
+        spec: list[Any] = []
+        for d, i in enumerate([*index, *[slice(None)] * (t.ndim - len(index))]):
+            if isinstance(i, slice):
+                start, count, step = self._array_slice(x, d, i)
+                operands += [start, count]
+                spec.append(("slice", step))
+            else:
+                operands.append(self._array_index(x, d, i))
+                spec.append("index")
+        return self.one(ArrayView, operands, {"spec": tuple(spec)})
+
+    def _array_indices(self, x: Value, index: Sequence[Operand]) -> list[Value]:
+        return [self._array_index(x, d, i) for d, i in enumerate(index)]
+
+    def _array_index(self, x: Value, dim: int, i: Operand) -> Value:
+        """An index of an array; a negative constant counts from the end."""
+        if isinstance(i, int) and not isinstance(i, bool) and i < 0:
+            return self.one(S.Add, [self.one(ArrayShape, [x], {"dim": dim}), self.const(i, int32)])
+        return self.index(i)
+
+    def _array_slice(self, x: Value, dim: int, s: slice) -> tuple[Value, Value, int]:
+        """First element, number of elements and step of a Python slice of a dimension of run-time length."""
+        step = 1 if s.step is None else s.step
+        if not isinstance(step, int) or step == 0:
+            raise TypeRule("", "", "NotConstant", what="the step of a slice")
+        n = self.one(ArrayShape, [x], {"dim": dim})
+        zero, one = self.const(0, int32), self.const(1, int32)
+        last = self.one(S.Sub, [n, one])
+        low, high = (zero, n) if step > 0 else (self.const(-1, int32), last)
+        start = self._slice_bound(s.start, n, low, high, zero if step > 0 else last)
+        stop = self._slice_bound(s.stop, n, low, high, n if step > 0 else self.const(-1, int32))
+        span = self.one(S.Sub, [stop, start] if step > 0 else [start, stop])
+        rounded = self.one(S.Add, [span, self.const(abs(step) - 1, int32)])
+        count = self.one(S.Div, [rounded, self.const(abs(step), int32)])
+        return start, self.one(S.Max, [count, zero]), step
+
+    def _slice_bound(self, bound: Operand, n: Value, low: Value, high: Value, default: Value) -> Value:
+        if bound is None:
+            return default
+        value = self.cast(self.index(bound), int32)
+        negative = self.one(S.Cmp, [value, self.const(0, int32)], {"pred": "lt"})
+        wrapped = self.one(S.Select, [negative, self.one(S.Add, [value, n]), value])
+        return self.one(S.Min, [self.one(S.Max, [wrapped, low]), high])
+
+    def _component(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
+        if isinstance(t, MatType) and len(index) == 1:
+            entries = [self._component(x, t, (index[0], c)) for c in range(t.cols)]
+            from tegula.ops.vector import VecMake
+
+            return self.one(VecMake, entries, {"type": VecType(t.cols, t.dtype)})
+        return self.one(VecExtract, [x, *self._component_indices(t, index)])
+
+    def _component_indices(self, t: VecType | MatType, index: Sequence[Operand]) -> list[Value]:
+        shape = element_shape(t)
+        require(len(index) == len(shape), f"{t} takes {len(shape)} indices, got {len(index)}")
+        return [self._wrapped(i, n) for i, n in zip(index, shape, strict=True)]
+
+    def _wrapped(self, i: Operand, n: int) -> Value:
+        """An index into n items; negative ones count from the end. A constant outside is an error."""
+        if isinstance(i, int) and not isinstance(i, bool):
+            require(-n <= i < n, f"index {i} is outside a dimension of {n}")
+            return self.const(i % n, int32)
+        value = self.index(i)
+        if nonnegative(value):
+            return value
+        negative = self.one(S.Cmp, [value, self.const(0, value.type)], {"pred": "lt"})  # type: ignore[arg-type]
+        return self.one(S.Select, [negative, self.one(S.Add, [value, self.const(n, value.type)]), value])  # type: ignore[arg-type]
+
+    def _tile_subscript(self, x: Value, t: TileType | BufType, index: Sequence[Operand]) -> Value:
+        gathers = [k for k, i in enumerate(index) if self.is_tile(i)]
+        if gathers:
+            return self._gather(x, t, index, gathers)
+        rank = len(t.shape)
+        if any(isinstance(i, slice) for i in index) or len(index) < rank:
+            return self.view(x, index)
+        indices = self._element_indices(t, index)
+        return self.one(BufGet if isinstance(t, BufType) else TileExtract, [x, *indices])
+
+    def _element_indices(self, t: TileType | BufType, index: Sequence[Operand]) -> list[Value]:
+        extents = (*t.shape, *element_shape(t.dtype))
+        require(
+            len(t.shape) <= len(index) <= len(extents),
+            f"{describe_tile(t)} takes {len(t.shape)} indices, got {len(index)}",
+        )
+        return [self._wrapped(i, n) for i, n in zip(index, extents, strict=False)]
+
+    def _gather(self, x: Value, t: TileType | BufType, index: Sequence[Operand], at: list[int]) -> Value:
+        others = [i for k, i in enumerate(index) if k not in at]
+        require(
+            len(at) == 1 and all(i == slice(None) for i in others),
+            "one tile of indices may be used, with ':' in the other dimensions",
+        )
+        return self.one(TileGather, [self.tile(x), self.tile(index[at[0]])], {"axis": at[0]})
+
+    def view_spec(self, shape: Sequence[int], index: Sequence[Operand]) -> ViewSpec:
+        """The view that basic indexing of a tile of `shape` gives; slice bounds are constants."""
+        require(
+            len(index) <= len(shape),
+            f"a tile with {len(shape)} dimensions takes at most {len(shape)} indices",
+        )
+        starts: list[Value] = []
+        kept: list[tuple[int, int, int]] = []
+        for d, i in enumerate([*index, *[slice(None)] * (len(shape) - len(index))]):
+            if not isinstance(i, slice):
+                starts.append(self._wrapped(i, shape[d]))
+                continue
+            for bound in (i.start, i.stop, i.step):
+                if not (bound is None or isinstance(bound, int)):
+                    raise TypeRule("", "", "NotConstant", what="the bounds of a slice of a tile")
+            chosen = range(shape[d])[i]
+            require(len(chosen) > 0, f"the slice of dimension {d} is empty")
+            starts.append(self.const(chosen.start, int32))
+            kept.append((d, len(chosen), chosen.step))
+        dims, extents, steps = zip(*kept, strict=True)
+        return ViewSpec(starts, tuple(extents), tuple(dims), tuple(steps))
+
+    def view(self, x: Value, index: Sequence[Operand]) -> Value:
+        """x[index] with slices: a view of an object, a part of a value."""
+        assert isinstance(x.type, TileType | BufType)
+        spec = self.view_spec(x.type.shape, index)
+        attrs = {"shape": spec.shape, "dims": spec.dims, "steps": spec.steps}
+        if isinstance(x.type, BufType):
+            return self.one(BufView, [x, *spec.starts], attrs)
+        return self.one(TileSlice, [self.tile(x), *spec.starts], attrs)
+
+    # Writing ---------------------------------------------------------------------------------------------------------
+
+    def assign_subscript(self, x: Operand, index: Sequence[Operand], value: Operand) -> Value | None:
+        """x[index] = value. For vectors and matrices the new value is returned; otherwise None."""
+        t = x.type if isinstance(x, Value) else None
+        if isinstance(t, ArrayType):
+            if any(isinstance(i, slice) for i in index) or len(index) < t.ndim:
+                raise TypeRule("slices of arrays cannot be assigned", "use tg.tile_store")
+            self.emit(ArrayStore, [x, self._stored(value, t.dtype), *self._array_indices(x, index)])
+            return None
+        if isinstance(t, BufType):
+            self._assign_tile(x, t, index, value)
+            return None
+        if isinstance(t, VecType | MatType):
+            return self._assign_component(x, t, index, value)
+        raise TypeRule(f"{describe(x)} cannot be assigned to by index")
+
+    def _stored(self, value: Operand, t: Any) -> Value:
+        made = self.value(value, t)
+        if made.type != t and isinstance(value, LITERALS):
+            made = self.full_element(made, t)
+        if made.type != t and isinstance(made.type, TileType) and made.type.size == 1:
+            raise TypeRule(f"a tile cannot be stored as {t}", "take its element: t[0]")
+        return made
+
+    def full_element(self, scalar: Value, t: Any) -> Value:
+        from tegula.ops.vector import VecSplat
+
+        return scalar if t == scalar.type else self.one(VecSplat, [scalar], {"type": t})
+
+    def _assign_tile(self, x: Value, t: BufType, index: Sequence[Operand], value: Operand) -> None:
+        if any(isinstance(i, slice) for i in index) or len(index) < len(t.shape):
+            view = self.view(x, index)
+            assert isinstance(view.type, BufType)
+            source = self.tile(value) if self.is_tile(value) else self.full(view.type.shape, value, t.dtype)
+            require(source.type.dtype == t.dtype, f"the tile holds {t.dtype}, the value {source.type.dtype}")  # type: ignore[union-attr]
+            self.write(view, self.broadcast(source, view.type.shape))
+            return
+        indices = self._element_indices(t, index)
+        self.emit(BufSet, [x, self._stored(value, accessed(t, [i.type for i in indices])), *indices])
+
+    def _assign_component(
+        self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand
+    ) -> Value:
+        if isinstance(t, MatType) and len(index) == 1:
+            row = self.value(value)
+            require(
+                row.type == VecType(t.cols, t.dtype), f"a row of {t} is a vector of {t.cols}, got {row.type}"
+            )
+            for c, part in enumerate(self.components_of(row)):
+                x = self.one(VecInsert, [x, part, *self._component_indices(t, (index[0], c))])
+            return x
+        return self.one(VecInsert, [x, self.value(value, t.dtype), *self._component_indices(t, index)])
+
+    def update_subscript(self, op: str, x: Operand, index: Sequence[Operand], value: Operand) -> Value | None:
+        """x[index] op= value. On tiles + - & | ^ are atomic between lanes; elsewhere read, compute, write."""
+        t = x.type if isinstance(x, Value) else None
+        whole = not any(isinstance(i, slice) or self.is_tile(i) for i in index)
+        if isinstance(t, BufType) and whole and len(index) >= len(t.shape):
+            indices = self._element_indices(t, index)
+            if op in ("add", "sub", "and", "or", "xor"):
+                element = accessed(t, [i.type for i in indices])
+                self.emit(BufUpdate, [x, self._stored(value, element), *indices], {"op": op})
+                return None
+            self.emit(
+                BufSet, [x, self.value(self.binary(op, self.one(BufGet, [x, *indices]), value)), *indices]
+            )
+            return None
+        if isinstance(t, BufType):
+            self.inplace(op, self.view(x, index), value)
+            return None
+        return self.assign_subscript(x, index, self.binary(op, self.subscript(x, index), value))
+
+    # Attributes ------------------------------------------------------------------------------------------------------
+
+    def attribute(self, x: Operand, name: str) -> Operand:
+        """x.name for arrays, tiles and vectors."""
+        t = x.type if isinstance(x, Value) else None
+        if isinstance(t, ArrayType) and name == "shape":
+            return tuple(self.one(ArrayShape, [x], {"dim": d}) for d in range(t.ndim))
+        if isinstance(t, TileType | BufType) and name == "shape":
+            return t.shape
+        if isinstance(t, ArrayType | TileType | BufType) and name == "dtype":
+            return t.dtype
+        if isinstance(t, ArrayType) and name == "ndim":
+            return t.ndim
+        if isinstance(t, VecType) and COMPONENT_NAMES.get(name, 4) < t.length:
+            return self._component(x, t, (COMPONENT_NAMES[name],))
+        raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
+
+    def assign_attribute(self, x: Operand, name: str, value: Operand) -> Value:
+        """x.name = value for vector components: the new vector."""
+        t = x.type if isinstance(x, Value) else None
+        if isinstance(t, VecType) and COMPONENT_NAMES.get(name, 4) < t.length:
+            return self._assign_component(x, t, (COMPONENT_NAMES[name],), value)
+        raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
+
+    def length(self, x: Operand) -> Operand:
+        """len(x): the first dimension of a tile or array, the length of a vector, the rows of a matrix."""
+        if isinstance(x, tuple):
+            return len(x)
+        t = x.type if isinstance(x, Value) else None
+        if isinstance(t, ArrayType):
+            return self.one(ArrayShape, [x], {"dim": 0})
+        if isinstance(t, TileType | BufType):
+            return t.shape[0]
+        if isinstance(t, VecType | MatType):
+            return element_shape(t)[0]
+        raise TypeRule(f"{describe(x)} has no length")
+
+
+def describe_tile(t: TileType | BufType) -> str:
+    return str(t.tile if isinstance(t, BufType) else t)
+
+
+def nonnegative(value: Value) -> bool:
+    """Whether an integer is known to be 0 or more (thread indices, loop counters going up, sums of such)."""
+    t = value.type
+    if isinstance(t, DType) and t.kind == "u":
+        return True
+    owner = value.owner
+    if not isinstance(owner, Op):
+        loop = owner.parent if owner is not None else None
+        if not isinstance(loop, For) or owner is None or owner.args[0] is not value:
+            return False
+        step = loop.operands[2].owner
+        return nonnegative(loop.operands[0]) and isinstance(step, S.Const) and step.attrs["value"] > 0
+    if isinstance(owner, Tid):
+        return True
+    if isinstance(owner, S.Const):
+        return owner.attrs["value"] >= 0
+    if isinstance(owner, ArrayShape):
+        return True
+    if isinstance(owner, Cast):
+        source, to = scalar_of(owner.operands[0].type), owner.attrs["to"]  # type: ignore[arg-type]
+        return (
+            source.is_int
+            and to in (int32, int64)
+            and to.bits >= source.bits
+            and nonnegative(owner.operands[0])
+        )
+    if isinstance(owner, S.Add | S.Mul | S.Div | S.FloorDiv | S.Mod | S.Min | S.Shr):
+        return all(nonnegative(x) for x in owner.operands)
+    return False

@@ -1,0 +1,109 @@
+"""Lanes: who am I, and the way between per-lane values and tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.ir import Region
+from tegula.ops.base import TileOp, element, require
+from tegula.types import MatType, TileType, Type, VecType, element_shape, int32, scalar_of
+
+Attrs = Mapping[str, Any]
+
+
+class Tid(TileOp):
+    """The thread index: attribute `count` leading components, int32. Which are uniform is the launch class's word."""
+
+    __slots__ = ()
+    NAME = "tid"
+    VARYING = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [int32] * attrs["count"]
+
+
+class LaneUniform(TileOp):
+    """Lane 0's value, in every lane. Cooperative."""
+
+    __slots__ = ()
+    NAME = "lane.uniform"
+    COOPERATIVE = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [element(operands[0])]
+
+
+class TileFromLanes(TileOp):
+    """One element per lane: a tile of shape (lanes,), or, unless `preserve_type`, (length, lanes) for vectors and
+    (rows, cols, lanes) for matrices. Attributes: `lanes` (the group's size), `preserve_type`, `partial`."""
+
+    __slots__ = ()
+    NAME = "tile.from_lanes"
+    COOPERATIVE = True
+    LANE_OPERANDS = (0,)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        t = element(operands[0])
+        lanes = attrs["lanes"]
+        if attrs["preserve_type"]:
+            return [TileType(t, (lanes,), attrs["partial"])]
+        return [TileType(scalar_of(t), (*element_shape(t), lanes), attrs["partial"])]
+
+
+class TileToLanes(TileOp):
+    """Each lane's element of a tile whose last dimension is the group's size (`lanes`): the inverse of
+    `tile.from_lanes`. Rank 1: the element; rank 2: a vector; rank 3: a matrix."""
+
+    __slots__ = ()
+    NAME = "tile.to_lanes"
+    COOPERATIVE = True
+    VARYING = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        t = operands[0]
+        require(isinstance(t, TileType), f"expected a tile, got {t}")
+        assert isinstance(t, TileType)
+        require(
+            t.shape[-1] == attrs["lanes"],
+            f"untile needs a tile whose last dimension is the block size {attrs['lanes']}, got shape {t.shape}",
+        )
+        if len(t.shape) == 1:
+            return [t.dtype]
+        scalar = scalar_of(t.dtype)
+        require(t.dtype == scalar and len(t.shape) <= 3, f"cannot untile {t}")
+        return [VecType(t.shape[0], scalar) if len(t.shape) == 2 else MatType(t.shape[0], t.shape[1], scalar)]
+
+
+class TileFromThread(TileOp):
+    """Operands: per-lane value, lane (int). A tile of `shape` filled with that lane's value; a lane that is absent or
+    outside gives 0."""
+
+    __slots__ = ()
+    NAME = "tile.from_thread"
+    COOPERATIVE = True
+    LANE_OPERANDS = (0,)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(getattr(operands[1], "is_int", False), f"the lane must be an integer, got {operands[1]}")
+        return [TileType(element(operands[0]), tuple(attrs["shape"]))]
+
+
+class Lanes(TileOp):
+    """Lane-varying code between two points where the lanes meet, made by `passes/split_lanes.py`. The region has no
+    arguments and may use any outer value; varying ones mean the lane's own. Results: per-lane values."""
+
+    __slots__ = ()
+    NAME = "lanes"
+    VARYING = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(not regions[0].args, "a lane region takes no arguments")
+        return [v.type for v in regions[0].terminator.operands]

@@ -1,0 +1,40 @@
+"""Linear algebra on tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.ir import Region
+from tegula.ops.base import TileOp, TypeRule, require
+from tegula.ops.tile import tile_type
+from tegula.types import TileType, Type, scalar_of
+
+
+class TileMatmul(TileOp):
+    """alpha * a @ b + beta * c. Operands: a (M, K), b (K, N), c (M, N), alpha, beta (c's scalar type). Products and
+    sums are in c's type, operands are converted to it first (16- and 8-bit float results: in float32, rounded once).
+    The order over K is unspecified."""
+
+    __slots__ = ()
+    NAME = "tile.matmul"
+    COOPERATIVE = True
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        a, b, c = (tile_type(t) for t in operands[:3])
+        for t in (a, b, c):
+            require(
+                len(t.shape) == 2 and scalar_of(t.dtype) == t.dtype,
+                f"a matrix product takes 2-D scalar tiles, got {t}",
+            )
+        if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
+            raise TypeRule("", "", "ShapeMismatch", what="tile_matmul", left=a.shape, right=b.shape)
+        require(operands[3] == operands[4] == c.dtype, f"alpha and beta must be {c.dtype}")
+        require(
+            scalar_of(a.dtype).is_float == scalar_of(b.dtype).is_float == scalar_of(c.dtype).is_float,
+            f"a matrix product cannot mix {a.dtype}, {b.dtype} and {c.dtype}",
+        )
+        return [TileType(c.dtype, c.shape)]

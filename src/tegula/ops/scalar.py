@@ -1,0 +1,464 @@
+"""Arithmetic, comparison and bit ops on scalars, and component by component on vectors and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tegula.ir import Region
+from tegula.ops.base import Elementwise, TileOp, TypeRule, element, require
+from tegula.types import ElementType, Type, bool_, scalar_of, with_scalar
+
+Attrs = Mapping[str, Any]
+_SMALL_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+
+
+def rounded(f: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:
+    """Apply f; 16-bit floats are computed in float32 and rounded once. Integers wrap, no warnings."""
+    dtype = operands[0].dtype
+    with np.errstate(all="ignore"):
+        if dtype in _SMALL_FLOATS:
+            return f(*(x.astype(np.float32) for x in operands)).astype(dtype)
+        return np.asarray(f(*operands)).astype(dtype, copy=False)
+
+
+class Const(TileOp):
+    """A compile-time constant: attribute `value` (int, float, bool, or nested tuples for vectors), `type`."""
+
+    __slots__ = ()
+    NAME = "const"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [element(attrs["type"])]
+
+
+class Add(Elementwise):
+    """a + b; integers wrap."""
+
+    __slots__ = ()
+    NAME = "add"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.add, *operands)
+
+
+class Sub(Elementwise):
+    """a - b; integers wrap."""
+
+    __slots__ = ()
+    NAME = "sub"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.subtract, *operands)
+
+
+class Mul(Elementwise):
+    """a * b, component by component; integers wrap."""
+
+    __slots__ = ()
+    NAME = "mul"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.multiply, *operands)
+
+
+def _int_divide(a: np.ndarray, b: np.ndarray, floor: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Quotient and truncated remainder; 0 where b is 0; the most negative number over -1 wraps."""
+    zero = b == 0
+    minus = (b == -1) if a.dtype.kind == "i" else np.zeros_like(zero)
+    safe = np.where(zero | minus, np.ones_like(b), b)
+    quotient = np.floor_divide(a, safe)
+    remainder = (a - quotient * safe).astype(a.dtype)
+    if not floor:
+        fix = (remainder != 0) & ((a < 0) != (safe < 0))
+        quotient = quotient + fix.astype(a.dtype)
+        remainder = np.where(fix, remainder - safe, remainder)
+    quotient = np.where(minus, np.negative(a), quotient)
+    return np.where(zero, 0, quotient).astype(a.dtype), np.where(zero | minus, 0, remainder).astype(a.dtype)
+
+
+class Div(Elementwise):
+    """a / b; integers truncate toward zero, and division by zero gives 0."""
+
+    __slots__ = ()
+    NAME = "div"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        a, b = operands
+        if a.dtype.kind in "iu":
+            with np.errstate(all="ignore"):
+                return _int_divide(a, b, floor=False)[0]
+        return rounded(np.divide, a, b)
+
+
+class FloorDiv(Elementwise):
+    """a // b: the quotient rounded down (integers; division by zero gives 0), floor(a / b) for floats."""
+
+    __slots__ = ()
+    NAME = "floordiv"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        a, b = operands
+        if a.dtype.kind in "iu":
+            with np.errstate(all="ignore"):
+                return _int_divide(a, b, floor=True)[0]
+        return rounded(lambda x, y: np.floor(np.divide(x, y)), a, b)
+
+
+class Mod(Elementwise):
+    """a % b for integers: the remainder of the truncated quotient, 0 where b is 0. (Floats: the function `mod`.)"""
+
+    __slots__ = ()
+    NAME = "mod"
+    KINDS = "iu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        a, b = operands
+        with np.errstate(all="ignore"):
+            return _int_divide(a, b, floor=False)[1]
+
+
+def _pick(a: np.ndarray, b: np.ndarray, smaller: bool) -> np.ndarray:
+    """min or max; a NaN loses, and -0 is below +0."""
+    if a.dtype.kind in "iub":
+        return np.minimum(a, b) if smaller else np.maximum(a, b)
+    first = np.where(a == b, np.signbit(a) if smaller else ~np.signbit(a), a < b if smaller else a > b)
+    return np.where(np.isnan(a), b, np.where(np.isnan(b) | first, a, b))
+
+
+class Min(Elementwise):
+    """The smaller of a and b; a NaN loses, -0 is below +0."""
+
+    __slots__ = ()
+    NAME = "min"
+    KINDS = "biuf"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(lambda a, b: _pick(a, b, smaller=True), *operands)
+
+
+class Max(Elementwise):
+    """The larger of a and b; a NaN loses, -0 is below +0."""
+
+    __slots__ = ()
+    NAME = "max"
+    KINDS = "biuf"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(lambda a, b: _pick(a, b, smaller=False), *operands)
+
+
+class And(Elementwise):
+    """a & b, bit by bit; logical for bools."""
+
+    __slots__ = ()
+    NAME = "and"
+    KINDS = "biu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return np.bitwise_and(*operands)
+
+
+class Or(Elementwise):
+    """a | b, bit by bit; logical for bools."""
+
+    __slots__ = ()
+    NAME = "or"
+    KINDS = "biu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return np.bitwise_or(*operands)
+
+
+class Xor(Elementwise):
+    """a ^ b, bit by bit; logical for bools."""
+
+    __slots__ = ()
+    NAME = "xor"
+    KINDS = "biu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return np.bitwise_xor(*operands)
+
+
+class Shl(Elementwise):
+    """a << b; 0 where b is negative or at least the width."""
+
+    __slots__ = ()
+    NAME = "shl"
+    KINDS = "iu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        a, b = operands
+        inside = (b >= 0) & (b < a.dtype.itemsize * 8)
+        return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
+
+
+class Shr(Elementwise):
+    """a >> b, arithmetic for signed types; the sign (or 0) where b is negative or at least the width."""
+
+    __slots__ = ()
+    NAME = "shr"
+    KINDS = "iu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        a, b = operands
+        width = a.dtype.itemsize * 8
+        inside = (b >= 0) & (b < width)
+        if a.dtype.kind == "i":
+            return np.right_shift(a, np.where(inside, b, width - 1)).astype(a.dtype)
+        return np.where(inside, np.right_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
+
+
+class CopySign(Elementwise):
+    """The magnitude of a with the sign of b."""
+
+    __slots__ = ()
+    NAME = "copysign"
+    KINDS = "f"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.copysign, *operands)
+
+
+class Neg(Elementwise):
+    """-a; integers wrap."""
+
+    __slots__ = ()
+    NAME = "neg"
+    ARITY = 1
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.negative, *operands)
+
+
+class Not(Elementwise):
+    """~a, bit by bit; logical for bools."""
+
+    __slots__ = ()
+    NAME = "not"
+    ARITY = 1
+    KINDS = "biu"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return np.logical_not(operands[0]) if operands[0].dtype == np.bool_ else np.invert(operands[0])
+
+
+class Abs(Elementwise):
+    """The magnitude of a; the most negative integer wraps to itself."""
+
+    __slots__ = ()
+    NAME = "abs"
+    ARITY = 1
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.abs, *operands)
+
+
+class Sqrt(Elementwise):
+    """The square root, correctly rounded; NaN for negative numbers."""
+
+    __slots__ = ()
+    NAME = "sqrt"
+    ARITY = 1
+    KINDS = "f"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.sqrt, *operands)
+
+
+class Floor(Elementwise):
+    """The largest integral number not above a."""
+
+    __slots__ = ()
+    NAME = "floor"
+    ARITY = 1
+    KINDS = "f"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.floor, *operands)
+
+
+class Ceil(Elementwise):
+    """The smallest integral number not below a."""
+
+    __slots__ = ()
+    NAME = "ceil"
+    ARITY = 1
+    KINDS = "f"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.ceil, *operands)
+
+
+class Trunc(Elementwise):
+    """a without its fraction."""
+
+    __slots__ = ()
+    NAME = "trunc"
+    ARITY = 1
+    KINDS = "f"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.trunc, *operands)
+
+
+class Rint(Elementwise):
+    """a rounded to the nearest integral number, halves to even."""
+
+    __slots__ = ()
+    NAME = "rint"
+    ARITY = 1
+    KINDS = "f"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.rint, *operands)
+
+
+def fused_multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """a * b + c rounded once, for float32 and float64 arrays."""
+    if a.dtype == np.float32:
+        return _fma_in_double(a, b, c)
+    return _fma_double(a, b, c)
+
+
+def _fma_in_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """The product is exact in float64; the sum is rounded to odd there, so that the second rounding is right."""
+    product = a.astype(np.float64) * b.astype(np.float64)
+    addend = c.astype(np.float64)
+    total = product + addend
+    lost = (product - (total - (total - product))) + (addend - (total - product))
+    bits = np.atleast_1d(total).view(np.int64)
+    error = np.atleast_1d(lost)
+    even = (bits & 1 == 0) & (error != 0) & np.isfinite(np.atleast_1d(total))
+    away = (error > 0) == (np.atleast_1d(total) >= 0)
+    odd = np.where(even, bits + np.where(away, 1, -1), bits).view(np.float64)
+    return odd.reshape(total.shape).astype(np.float32)
+
+
+def _fma_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    from fractions import Fraction
+
+    out = np.empty(np.broadcast(a, b, c).shape, np.float64)
+    for at, (x, y, z) in zip(np.ndindex(out.shape), np.broadcast(a, b, c), strict=True):
+        plain = float(x) * float(y) + float(z)
+        if np.isfinite(x) and np.isfinite(y) and np.isfinite(z):
+            exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
+            try:
+                plain = float(exact) if exact else plain
+            except OverflowError:
+                plain = np.inf if exact > 0 else -np.inf
+        out[at] = plain
+    return out
+
+
+class Fma(Elementwise):
+    """a * b + c, rounded once (16-bit floats: the float32 result, rounded)."""
+
+    __slots__ = ()
+    NAME = "fma"
+    ARITY = 3
+    KINDS = "f"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(fused_multiply_add, *operands)
+
+
+COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+class Cmp(Elementwise):
+    """A comparison, attribute `pred` in eq, ne, lt, le, gt, ge; false where an operand is NaN, except ne."""
+
+    __slots__ = ()
+    NAME = "cmp"
+    KINDS = "biuf"
+
+    @classmethod
+    def result(cls, operand: ElementType) -> ElementType:
+        return with_scalar(operand, bool_)
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        a, b = operands
+        if a.dtype in _SMALL_FLOATS:
+            a, b = a.astype(np.float32), b.astype(np.float32)
+        with np.errstate(all="ignore"):
+            return COMPARISONS[attrs["pred"]](a, b)
+
+
+class Select(TileOp):
+    """`a` where the condition holds, else `b`; both are evaluated."""
+
+    __slots__ = ()
+    NAME = "select"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        condition, a, b = (element(t) for t in operands)
+        require(scalar_of(condition) == bool_, f"the condition must be bool, got {condition}")
+        require(a == b, f"'where' mixes {a} and {b}")
+        require(condition in (bool_, with_scalar(a, bool_)), f"a condition of {condition} cannot pick {a}")
+        return [a]
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        condition, a, b = operands
+        condition = condition.reshape(condition.shape + (1,) * (a.ndim - condition.ndim))
+        return np.where(condition, a, b)
+
+
+class Classify(Elementwise):
+    """Attribute `test` in isnan, isinf, isfinite."""
+
+    __slots__ = ()
+    NAME = "classify"
+    ARITY = 1
+    KINDS = "f"
+
+    @classmethod
+    def result(cls, operand: ElementType) -> ElementType:
+        return with_scalar(operand, bool_)
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}[attrs["test"]](
+            operands[0].astype(np.float64)
+        )
+
+
+__all__ = ["COMPARISONS", "TypeRule", "fused_multiply_add", "rounded"]

@@ -1,0 +1,79 @@
+"""Building and taking apart vectors and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.ir import Region
+from tegula.ops.base import TileOp, element, require
+from tegula.types import DType, Type, components, element_shape, scalar_of
+
+Attrs = Mapping[str, Any]
+
+
+class VecMake(TileOp):
+    """A vector or matrix (attribute `type`) from its components, row-major."""
+
+    __slots__ = ()
+    NAME = "vec.make"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        made = attrs["type"]
+        require(
+            len(operands) == components(made),
+            f"{made} takes {components(made)} components, got {len(operands)}",
+        )
+        for t in operands:
+            require(t == scalar_of(made), f"a component of {made} must be {scalar_of(made)}, got {t}")
+        return [made]
+
+
+class VecSplat(TileOp):
+    """A vector or matrix (attribute `type`) with the operand in every component."""
+
+    __slots__ = ()
+    NAME = "vec.splat"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        made = attrs["type"]
+        require(
+            operands[0] == scalar_of(made),
+            f"a component of {made} must be {scalar_of(made)}, got {operands[0]}",
+        )
+        return [made]
+
+
+def _check_indices(composite: Type, indices: Sequence[Type]) -> DType:
+    t = element(composite)
+    rank = len(element_shape(t))
+    require(rank > 0, f"{t} has no components")
+    require(len(indices) == rank, f"{t} takes {rank} indices, got {len(indices)}")
+    require(all(getattr(i, "is_int", False) for i in indices), "component indices must be integers")
+    return scalar_of(t)
+
+
+class VecExtract(TileOp):
+    """Component of a vector (one index) or entry of a matrix (two); an index outside gives the last component."""
+
+    __slots__ = ()
+    NAME = "vec.extract"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [_check_indices(operands[0], operands[1:])]
+
+
+class VecInsert(TileOp):
+    """Operands: composite, value, indices. The composite with one component replaced; an index outside changes none."""
+
+    __slots__ = ()
+    NAME = "vec.insert"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        scalar = _check_indices(operands[0], operands[2:])
+        require(operands[1] == scalar, f"a component of {operands[0]} must be {scalar}, got {operands[1]}")
+        return [operands[0]]

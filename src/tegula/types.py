@@ -1,0 +1,275 @@
+"""Types of the language and of the IR: element types, tiles, buffers, arrays, stacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """A scalar type. `kind` is "b" (bool), "i" (signed), "u" (unsigned) or "f" (float); `bits` its width in memory."""
+
+    name: str
+    kind: str
+    bits: int
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"tg.{self.name}"
+
+    def __call__(self, value: object = 0) -> np.generic:
+        """The NumPy scalar of this type with the given value."""
+        return to_numpy(self).type(value)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_int(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "b"
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind in "if"
+
+
+bool_ = DType("bool", "b", 8)
+int8 = DType("int8", "i", 8)
+int16 = DType("int16", "i", 16)
+int32 = DType("int32", "i", 32)
+int64 = DType("int64", "i", 64)
+uint8 = DType("uint8", "u", 8)
+uint16 = DType("uint16", "u", 16)
+uint32 = DType("uint32", "u", 32)
+uint64 = DType("uint64", "u", 64)
+float16 = DType("float16", "f", 16)
+bfloat16 = DType("bfloat16", "f", 16)
+float32 = DType("float32", "f", 32)
+float64 = DType("float64", "f", 64)
+float8_e4m3 = DType("float8_e4m3", "f", 8)
+float8_e5m2 = DType("float8_e5m2", "f", 8)
+
+DTYPES: dict[str, DType] = {
+    d.name: d
+    for d in (
+        *(bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64),
+        *(float16, bfloat16, float32, float64, float8_e4m3, float8_e5m2),
+    )
+}
+
+_NUMPY: dict[DType, np.dtype] = {
+    **{d: np.dtype(d.name) for d in DTYPES.values() if d.bits >= 16 and d is not bfloat16 or not d.is_float},
+    bfloat16: np.dtype(ml_dtypes.bfloat16),
+    float8_e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
+    float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
+}
+_FROM_NUMPY: dict[np.dtype, DType] = {n: d for d, n in _NUMPY.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class VecType:
+    """A vector of `length` scalars, stored contiguously."""
+
+    length: int
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"vec<{self.length},{self.dtype}>"
+
+    __repr__ = __str__
+
+    def __call__(self, *values: object) -> np.ndarray:
+        """The NumPy array of shape (length,) with the given components; one value fills all, none gives zeros."""
+        return _filled((self.length,), self.dtype, values)
+
+
+@dataclass(frozen=True, slots=True)
+class MatType:
+    """A matrix of `rows` by `cols` scalars, stored row-major."""
+
+    rows: int
+    cols: int
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"mat<{self.rows},{self.cols},{self.dtype}>"
+
+    __repr__ = __str__
+
+    def __call__(self, *values: object) -> np.ndarray:
+        """The NumPy array of shape (rows, cols) with the given entries, row-major; one value fills all."""
+        return _filled((self.rows, self.cols), self.dtype, values)
+
+
+def _filled(shape: tuple[int, ...], dtype: DType, values: tuple[object, ...]) -> np.ndarray:
+    if len(values) <= 1 and np.ndim(values[0] if values else 0) == 0:
+        return np.full(shape, values[0] if values else 0, to_numpy(dtype))
+    return np.array(values, to_numpy(dtype)).reshape(shape)
+
+
+ElementType: TypeAlias = DType | VecType | MatType
+
+
+@dataclass(frozen=True, slots=True)
+class TileType:
+    """A tile value: `shape` elements of `dtype`, owned by the execution group.
+
+    `partial`: the last dimension runs over the lanes of the block, some of which may be absent (SEMANTICS "Partial
+    blocks"): reductions, scans and stores skip the elements of absent lanes."""
+
+    dtype: ElementType
+    shape: tuple[int, ...]
+    partial: bool = False
+
+    def __str__(self) -> str:
+        partial = ",partial" if self.partial else ""
+        return f"tile<{self.dtype},[{','.join(map(str, self.shape))}]{partial}>"
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class BufType:
+    """A mutable tile object. `storage` is what the user declared: "register" or "shared".
+
+    A `partial` one holds a partial tile; the elements of absent lanes are 0."""
+
+    dtype: ElementType
+    shape: tuple[int, ...]
+    storage: str = "register"
+    partial: bool = False
+
+    def __str__(self) -> str:
+        partial = ",partial" if self.partial else ""
+        return f"buf<{self.dtype},[{','.join(map(str, self.shape))}],{self.storage}{partial}>"
+
+    @property
+    def tile(self) -> TileType:
+        return TileType(self.dtype, self.shape, self.partial)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """An array in global memory with `ndim` dimensions, arbitrary strides."""
+
+    dtype: ElementType
+    ndim: int
+
+    def __str__(self) -> str:
+        return f"array<{self.dtype},{self.ndim}>"
+
+
+@dataclass(frozen=True, slots=True)
+class StackType:
+    """A block-scoped stack of at most `capacity` elements."""
+
+    dtype: ElementType
+    capacity: int
+
+    def __str__(self) -> str:
+        return f"stack<{self.dtype},{self.capacity}>"
+
+
+Type: TypeAlias = DType | VecType | MatType | TileType | BufType | ArrayType | StackType
+
+
+def scalar_of(t: ElementType) -> DType:
+    """The scalar type of an element type's components."""
+    return t if isinstance(t, DType) else t.dtype
+
+
+def element_shape(t: ElementType) -> tuple[int, ...]:
+    """() for a scalar, (length,) for a vector, (rows, cols) for a matrix."""
+    if isinstance(t, VecType):
+        return (t.length,)
+    if isinstance(t, MatType):
+        return (t.rows, t.cols)
+    return ()
+
+
+def components(t: ElementType) -> int:
+    """How many scalars an element holds."""
+    return int(np.prod(element_shape(t), dtype=np.int64))
+
+
+def with_scalar(t: ElementType, scalar: DType) -> ElementType:
+    """The element type of the same shape over another scalar type."""
+    if isinstance(t, VecType):
+        return VecType(t.length, scalar)
+    if isinstance(t, MatType):
+        return MatType(t.rows, t.cols, scalar)
+    return scalar
+
+
+def element_bytes(t: ElementType) -> int:
+    """Bytes of one element in memory."""
+    return components(t) * scalar_of(t).bits // 8
+
+
+def is_element(t: object) -> bool:
+    return isinstance(t, DType | VecType | MatType)
+
+
+def to_numpy(t: DType) -> np.dtype:
+    """The NumPy dtype of a scalar type (ml_dtypes for bfloat16 and the 8-bit floats)."""
+    return _NUMPY[t]
+
+
+@cache
+def from_numpy(dtype: np.dtype) -> DType:
+    """The scalar type of a NumPy dtype; ValueError if there is none."""
+    try:
+        return _FROM_NUMPY[np.dtype(dtype)]
+    except KeyError:
+        raise ValueError(f"NumPy dtype {dtype} has no counterpart; supported: {', '.join(DTYPES)}") from None
+
+
+def element_type(annotation: object) -> ElementType:
+    """The element type that a Python annotation or dtype argument stands for; TypeError if none.
+
+    Python's float, int and bool mean float32, int32 and bool."""
+    if isinstance(annotation, DType | VecType | MatType):
+        return annotation
+    builtin: dict[object, DType] = {float: float32, int: int32, bool: bool_}
+    if annotation in builtin:
+        return builtin[annotation]
+    raise TypeError(f"{annotation!r} is not an element type")
+
+
+def _short(prefix: str, make: object) -> dict[str, ElementType]:
+    suffix = {
+        "h": float16, "f": float32, "d": float64, "b": int8, "ub": uint8, "s": int16, "us": uint16,
+        "i": int32, "ui": uint32, "l": int64, "ul": uint64, "": float32,
+    }  # fmt: skip
+    return {prefix + key: make(d) for key, d in suffix.items()}  # type: ignore[operator]
+
+
+# vec2 .. vec4d, mat22 .. mat44d: the names users write, by suffix of the scalar type.
+NAMED_ELEMENTS: dict[str, ElementType] = {
+    **{k: v for n in (2, 3, 4) for k, v in _short(f"vec{n}", lambda d, n=n: VecType(n, d)).items()},
+    **{k: v for n in (2, 3, 4) for k, v in _short(f"mat{n}{n}", lambda d, n=n: MatType(n, n, d)).items()},
+}
+
+
+def vector(length: int, dtype: object) -> VecType:
+    """The type of vectors of `length` components of `dtype`."""
+    return VecType(length, scalar_of(element_type(dtype)))
+
+
+def matrix(shape: tuple[int, int], dtype: object) -> MatType:
+    """The type of `shape` = (rows, cols) matrices of `dtype`."""
+    return MatType(shape[0], shape[1], scalar_of(element_type(dtype)))
