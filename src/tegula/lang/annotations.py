@@ -1,0 +1,135 @@
+"""What users write after the colon of a parameter, and what it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tegula.types import ArrayType, BufType, ElementType, TileType, element_type, is_element
+
+
+class _Any:
+    """Any type: the function is generic in this parameter."""
+
+    def __repr__(self) -> str:
+        return "Any"
+
+
+ANY = _Any()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayAnnotation:
+    """`tg.array[T]`, `tg.array2d[T]`, `tg.array(dtype=T, ndim=n)`; a missing dtype matches every one."""
+
+    dtype: ElementType | _Any
+    ndim: int
+
+    def __str__(self) -> str:
+        return f"array<{self.dtype},{self.ndim}>"
+
+    def matches(self, t: object) -> bool:
+        return isinstance(t, ArrayType) and t.ndim == self.ndim and _same(self.dtype, t.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class TileAnnotation:
+    """`tg.tile[T, M, N]`, `tg.tile(dtype=T, shape=(M, N))`; Any stands for every dtype or extent."""
+
+    dtype: ElementType | _Any
+    shape: tuple[int | _Any, ...]
+
+    def __str__(self) -> str:
+        return f"tile<{self.dtype},[{','.join(map(str, self.shape))}]>"
+
+    def matches(self, t: object) -> bool:
+        return (
+            isinstance(t, TileType | BufType)
+            and len(t.shape) == len(self.shape)
+            and all(_same(n, m) for n, m in zip(self.shape, t.shape, strict=True))
+            and _same(self.dtype, t.dtype)
+        )
+
+
+def _same(pattern: object, actual: object) -> bool:
+    return pattern is ANY or pattern == actual
+
+
+def element_or_any(annotation: object) -> ElementType | _Any:
+    """The element type that an annotation stands for, or ANY; TypeError if neither."""
+    return ANY if is_any(annotation) else element_type(annotation)
+
+
+def is_any(annotation: object) -> bool:
+    return annotation is Any or annotation is ANY or annotation is None
+
+
+def array_annotation(item: object, ndim: int) -> ArrayAnnotation:
+    """What `tg.array[item]` (ndim 1), `tg.array2d[item]`, ... stand for."""
+    return ArrayAnnotation(element_or_any(item), ndim)
+
+
+def tile_annotation(dtype: object, shape: int | tuple[object, ...]) -> TileAnnotation:
+    """What `tg.tile[dtype, *shape]` stands for. TypeError where an extent is neither an int nor Any."""
+    entries = shape if isinstance(shape, tuple) else (shape,)
+    extents: list[int | _Any] = []
+    for n in entries:
+        if is_any(n):
+            extents.append(ANY)
+        elif isinstance(n, int) and not isinstance(n, bool):
+            extents.append(n)
+        else:
+            raise TypeError(f"{n!r} is not an extent of a tile")
+    return TileAnnotation(element_or_any(dtype), tuple(extents))
+
+
+class tile:  # noqa: N801
+    """A tile, as an annotation: `tile[float, M, N]` or `tile(dtype=float, shape=(M, N))`."""
+
+    def __new__(cls, dtype: object = None, shape: int | tuple[object, ...] = ()) -> TileAnnotation:  # type: ignore[misc]
+        return tile_annotation(dtype, shape)
+
+    def __class_getitem__(cls, item: object) -> TileAnnotation:
+        dtype, *shape = item if isinstance(item, tuple) else (item,)
+        return tile_annotation(dtype, tuple(shape))
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrays:
+    """`array1d` .. `array4d`: subscripted or called with a dtype."""
+
+    ndim: int
+
+    def __getitem__(self, item: object) -> ArrayAnnotation:
+        return array_annotation(item, self.ndim)
+
+    def __call__(self, dtype: object = None) -> ArrayAnnotation:
+        return array_annotation(dtype, self.ndim)
+
+
+array1d, array2d, array3d, array4d = (_Arrays(n) for n in (1, 2, 3, 4))
+
+
+Annotation = ElementType | ArrayAnnotation | TileAnnotation | type | _Any
+
+
+def resolve(annotation: object) -> Annotation:
+    """An annotation object as one of ours; TypeError where it stands for nothing in kernels.
+
+    Classes other than float, int and bool (str, a Callable, ...) stay what they are."""
+    if is_any(annotation):
+        return ANY
+    if isinstance(annotation, ArrayAnnotation | TileAnnotation) or is_element(annotation):
+        return annotation  # type: ignore[return-value]
+    dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)
+    if dtype is not None and isinstance(ndim, int):
+        return array_annotation(dtype, ndim)
+    try:
+        return element_type(annotation)
+    except (TypeError, KeyError):
+        pass
+    if annotation is tile:
+        return ANY
+    if isinstance(annotation, type) or callable(annotation):
+        return annotation  # type: ignore[return-value]
+    raise TypeError(f"{annotation!r} is not a type that kernels know")

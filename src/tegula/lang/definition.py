@@ -1,0 +1,147 @@
+"""A Python function seen by the compiler: its source, parameters and the names it captures."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from tegula.errors import SourceNotFound, TypeMismatch
+from tegula.lang.annotations import ANY, Annotation, resolve
+from tegula.lang.flow import Flow
+from tegula.source import FunctionSource, Location, parse_function
+
+NO_DEFAULT: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter: its name, resolved annotation (ANY where there is none) and default value."""
+
+    name: str
+    annotation: Annotation
+    default: Any = NO_DEFAULT
+
+
+class Definition:
+    """A Python function, parsed when first needed. `source`: its text, where Python does not keep it."""
+
+    def __init__(self, function: Callable[..., Any], source: str | None = None) -> None:
+        if not isinstance(function, FunctionType):
+            raise TypeError(f"expected a function, got {function!r}")
+        self.function = function
+        self.name = function.__name__
+        self._text = source
+        self._source: FunctionSource | None = None
+        self._flow: Flow | None = None
+        self._parameters: list[Parameter] | None = None
+
+    @property
+    def source(self) -> FunctionSource:
+        """The parsed source; SourceNotFound if Python does not have it."""
+        if self._source is None:
+            try:
+                self._source = parse_function(self.function, self._text)
+            except (OSError, SyntaxError) as e:
+                raise SourceNotFound(None, name=self.name) from e
+        return self._source
+
+    @property
+    def flow(self) -> Flow:
+        if self._flow is None:
+            self._flow = Flow(self.source.tree)
+        return self._flow
+
+    @property
+    def location(self) -> Location:
+        """Where the function is defined."""
+        code = self.function.__code__
+        return Location(code.co_filename, code.co_firstlineno, function=self.name)
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """The parameters; TypeMismatch where an annotation stands for no type."""
+        if self._parameters is None:
+            signature = inspect.signature(self.function)
+            self._parameters = [self._parameter(p) for p in signature.parameters.values()]
+        return self._parameters
+
+    def _parameter(self, p: inspect.Parameter) -> Parameter:
+        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+            raise TypeMismatch(self.location, what=f"'{p.name}': kernels take no * or ** parameters")
+        if p.annotation is p.empty:
+            return Parameter(p.name, ANY, p.default)
+        try:
+            return Parameter(p.name, resolve(self._evaluated(p.annotation)), p.default)
+        except (TypeError, NameError, AttributeError, SyntaxError) as e:
+            raise TypeMismatch(self.location, what=f"the annotation of '{p.name}': {e}") from e
+
+    def _evaluated(self, annotation: object) -> object:
+        """Annotations are strings under `from __future__ import annotations`."""
+        if not isinstance(annotation, str):
+            return annotation
+        return eval(annotation, self.function.__globals__, self.closure())
+
+    def closure(self) -> dict[str, Any]:
+        """The variables of enclosing Python functions that this one uses and that are bound by now."""
+        out: dict[str, Any] = {}
+        for name, cell in zip(
+            self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True
+        ):
+            try:
+                out[name] = cell.cell_contents
+            except ValueError:  # not bound yet
+                continue
+        return out
+
+    def lookup(self, name: str) -> Any:
+        """What a free name means in Python; KeyError if nothing."""
+        closure = self.closure()
+        if name in closure:
+            return closure[name]
+        if name in self.function.__globals__:
+            return self.function.__globals__[name]
+        return vars(builtins)[name]
+
+
+class FuncDef:
+    """A function that kernels call (`@tg.func`). `overloads` lists all definitions of the name, in source order."""
+
+    def __init__(self, definition: Definition, overloads: list[FuncDef] | None = None) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self.overloads: list[FuncDef] = overloads if overloads is not None else []
+        self.overloads.append(self)
+        self.__doc__ = definition.function.__doc__
+        self.__name__ = definition.name
+        self.__module__ = definition.function.__module__
+        self.__wrapped__ = definition.function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Outside kernels: the Python function itself."""
+        return self.definition.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tegula function {self.name}>"
+
+
+class PublicFunction:
+    """A function of the language, as an object that Python code can import and pass around: `from tegula import sin`."""
+
+    def __init__(self, name: str, doc: str | None = None) -> None:
+        self.name = name
+        self.__name__ = name
+        self.__doc__ = doc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{self.name} works inside kernels only")
+
+    def __repr__(self) -> str:
+        return f"<tegula function {self.name}>"
+
+
+def signature_text(name: str, types: Sequence[object]) -> str:
+    return f"{name}({', '.join(map(str, types))})"

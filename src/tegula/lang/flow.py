@@ -1,0 +1,134 @@
+"""What a function's syntax says about its names: where they are bound and where they may be read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+Position = tuple[int, int]
+_NESTED = (ast.FunctionDef, ast.Lambda, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def start_of(node: ast.AST) -> Position:
+    return (node.lineno, node.col_offset)  # type: ignore[attr-defined]
+
+
+def end_of(node: ast.AST) -> Position:
+    return (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+
+class Flow:
+    """Reads and bindings of one function. Conservative: a name counts as live wherever a read might still come."""
+
+    def __init__(self, tree: ast.FunctionDef) -> None:
+        self.reads: dict[str, list[Position]] = {}
+        self.read_by_nested: set[str] = set()
+        self.loops: list[tuple[Position, Position]] = []
+        self.locals: set[str] = {a.arg for a in [*tree.args.args, *tree.args.kwonlyargs, *tree.args.posonlyargs]}
+        for statement in tree.body:
+            self._visit(statement, in_loop=False)
+        self.locals |= bindings(tree.body).rebound | bindings(tree.body).updated
+
+    def _visit(self, node: ast.AST, in_loop: bool) -> None:
+        if isinstance(node, _NESTED):
+            self.read_by_nested |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+            return
+        if isinstance(node, ast.For | ast.While) and not in_loop:
+            self.loops.append((start_of(node), end_of(node)))
+            in_loop = True
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            self.reads.setdefault(node.id, []).append(start_of(node))
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            self.reads.setdefault(node.target.id, []).append(start_of(node))
+        for child in ast.iter_child_nodes(node):
+            self._visit(child, in_loop)
+
+    def live_after(self, name: str, node: ast.AST) -> bool:
+        """Whether the name may be read after the statement has run."""
+        if name in self.read_by_nested:
+            return True
+        reads = self.reads.get(name)
+        if not reads:
+            return False
+        start, end = start_of(node), end_of(node)
+        if any(at >= end for at in reads):
+            return True
+        around = [loop for loop in self.loops if loop[0] <= start and end <= loop[1] and loop[0] != start]
+        return any(low <= at <= high for low, high in around for at in reads)
+
+
+@dataclass(slots=True)
+class Bindings:
+    """Names that statements bind: `rebound` to something new, `updated` in place or by component; in order."""
+
+    rebound: set[str] = field(default_factory=set)
+    updated: set[str] = field(default_factory=set)
+    order: list[str] = field(default_factory=list)
+
+    def add(self, name: str, rebinds: bool) -> None:
+        (self.rebound if rebinds else self.updated).add(name)
+        if name not in self.order:
+            self.order.append(name)
+
+
+def bindings(statements: Iterable[ast.stmt]) -> Bindings:
+    """What the statements bind, nested blocks included, nested functions excluded."""
+    out = Bindings()
+    for node in _walk(statements):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                _add_target(out, target)
+        elif isinstance(node, ast.AnnAssign | ast.For):
+            _add_target(out, node.target)
+        elif isinstance(node, ast.AugAssign):
+            base = _base(node.target)
+            if base is not None:
+                out.add(base, rebinds=False)
+        elif isinstance(node, ast.FunctionDef):
+            out.add(node.name, rebinds=True)
+        elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+            _add_target(out, node.optional_vars)
+    return out
+
+
+def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    for node in nodes:
+        yield node
+        if not isinstance(node, _NESTED):
+            yield from _walk(ast.iter_child_nodes(node))
+
+
+def _add_target(out: Bindings, target: ast.expr) -> None:
+    if isinstance(target, ast.Name):
+        out.add(target.id, rebinds=True)
+    elif isinstance(target, ast.Tuple | ast.List):
+        for part in target.elts:
+            _add_target(out, part)
+    elif isinstance(target, ast.Starred):
+        _add_target(out, target.value)
+    else:
+        base = _base(target)
+        if base is not None:
+            out.add(base, rebinds=False)
+
+
+def _base(target: ast.expr) -> str | None:
+    """The name whose value an element or component assignment changes."""
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    return target.id if isinstance(target, ast.Name) else None
+
+
+def exits(statements: Sequence[ast.stmt]) -> tuple[bool, bool]:
+    """Whether the statements hold a `break` of the loop they are the body of, and a `return`."""
+    breaks = any(isinstance(n, ast.Break) for n in _walk_loop(statements))
+    returns = any(isinstance(n, ast.Return) for n in _walk(statements))
+    return breaks, returns
+
+
+def _walk_loop(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    for node in nodes:
+        yield node
+        if not isinstance(node, (*_NESTED, ast.For, ast.While)):
+            yield from _walk_loop(ast.iter_child_nodes(node))

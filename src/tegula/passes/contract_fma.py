@@ -1,0 +1,61 @@
+"""a * b + c becomes one fused op on float32 and float64, the same on every target."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.scalar import Add, Fma, Mul, Neg, Sub
+from tegula.types import float32, float64, is_element, scalar_of
+
+
+def contract_fma(kernel: Kernel) -> None:
+    """Rewrite the kernel in place; products with other uses stay."""
+    uses = Counter(v for op in kernel.walk() for v in op.operands)
+    _region(kernel.body, uses)
+
+
+def _region(region: Region, uses: Counter[Value]) -> None:
+    made: list[Op] = []
+    for op in region.ops:
+        for nested in op.regions:
+            _region(nested, uses)
+        made += _contracted(op, region, uses)
+    absorbed = {v.owner for op in made if isinstance(op, Fma) for v in op.attrs.pop("absorbed", ())}
+    region.ops = [op for op in made if op not in absorbed]
+
+
+def _product(value: Value, region: Region, uses: Counter[Value]) -> Op | None:
+    owner = value.owner
+    return owner if isinstance(owner, Mul) and owner.parent is region and uses[value] == 1 else None
+
+
+def _contracted(op: Op, region: Region, uses: Counter[Value]) -> list[Op]:
+    """The ops that replace `op`: itself, or a fused op (with a negation for differences)."""
+    if not isinstance(op, Add | Sub) or not _is_wide_float(op.result):
+        return [op]
+    left, right = op.operands
+    product, addend, first = _product(left, region, uses), right, True
+    if product is None:
+        product, addend, first = _product(right, region, uses), left, False
+    if product is None:
+        return [op]
+    a, b = product.operands
+    negated = [] if isinstance(op, Add) else [_negation(addend if first else a, op, region)]
+    if negated:
+        addend, a = (negated[0].result, a) if first else (addend, negated[0].result)
+    fused = Fma([a, b, addend], [], {"absorbed": (product.result,)}, [], op.loc)
+    fused.parent = region
+    fused.results = op.results
+    op.results[0].owner = fused
+    return [*negated, fused]
+
+
+def _is_wide_float(value: Value) -> bool:
+    return is_element(value.type) and scalar_of(value.type) in (float32, float64)  # type: ignore[arg-type]
+
+
+def _negation(value: Value, op: Op, region: Region) -> Op:
+    made = Neg([value], [value.type], None, [], op.loc)
+    made.parent = region
+    return made

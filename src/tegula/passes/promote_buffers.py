@@ -1,0 +1,132 @@
+"""Tile objects that are only read and overwritten whole become values, carried through control flow.
+
+An object stays a buffer where some lane writes an element of it, or where a view of it is written."""
+
+from __future__ import annotations
+
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView, BufWrite
+from tegula.ops.control import For, If, While
+from tegula.ops.tile import TileExtract, TileReshape, TileSlice
+from tegula.types import BufType
+
+VIEWS = (BufView, BufReshape)
+
+
+def promote_buffers(kernel: Kernel) -> None:
+    """Rewrite the kernel in place."""
+    _Promotion(kernel).run()
+
+
+def root(buffer: Value) -> Value:
+    """The object that a view shows."""
+    while isinstance(buffer.owner, VIEWS):
+        buffer = buffer.owner.operands[0]
+    return buffer
+
+
+class _Promotion:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.values: dict[Value, Value] = {}
+        self.promoted = self._candidates()
+
+    def _candidates(self) -> set[Value]:
+        """Objects without element writes and without views, or with views but never written after their creation."""
+        objects: set[Value] = set()
+        fixed: set[Value] = set()
+        viewed: set[Value] = set()
+        written: set[Value] = set()
+        for op in self.kernel.walk():
+            if isinstance(op, BufNew):
+                objects.add(op.result)
+            elif isinstance(op, BufSet | BufUpdate):
+                fixed.add(root(op.operands[0]))
+            elif isinstance(op, BufWrite):
+                written.add(root(op.operands[0]))
+            elif isinstance(op, VIEWS):
+                viewed.add(root(op.operands[0]))
+            elif isinstance(op, While):
+                # A condition's own writes would have to reach the body, which a condition cannot yield to.
+                fixed.update(root(o.operands[0]) for o in op.regions[0].walk() if isinstance(o, BufWrite))
+            elif not isinstance(op, BufRead | BufGet):
+                fixed.update(root(v) for v in op.operands if isinstance(v.type, BufType))
+        return objects - fixed - (viewed & written)
+
+    def run(self) -> None:
+        self._region(self.kernel.body, {})
+
+    def _region(self, region: Region, current: dict[Value, Value]) -> None:
+        """`current` maps each promoted object, and each view of one, to its value here."""
+        kept: list[Op] = []
+        for op in region.ops:
+            op.operands = [self.values.get(v, v) for v in op.operands]
+            made = self._op(op, current)
+            if made is not None:
+                made.parent = region
+                kept.append(made)
+        region.ops = kept
+
+    def _op(self, op: Op, current: dict[Value, Value]) -> Op | None:
+        target = op.operands[0] if op.operands else None
+        if isinstance(op, BufNew) and op.result in self.promoted:
+            current[op.result] = op.operands[0]
+            return None
+        if isinstance(op, If | For | While):
+            return self._control(op, current)
+        if target not in current:
+            return op
+        assert target is not None
+        if isinstance(op, BufRead):
+            self.values[op.result] = current[target]
+            return None
+        if isinstance(op, BufWrite):
+            current[target] = op.operands[1]
+            return None
+        return self._derived(op, current[target], current)
+
+    def _derived(self, op: Op, value: Value, current: dict[Value, Value]) -> Op:
+        """An element read, or a view of an object that never changes: the same on the value."""
+        kind = {BufGet: TileExtract, BufView: TileSlice, BufReshape: TileReshape}[type(op)]  # type: ignore[index]
+        operands = [value, *op.operands[1:]]
+        made = kind(operands, kind.infer([v.type for v in operands], op.attrs, []), op.attrs, [], op.loc)
+        if isinstance(op, BufGet):
+            self.values[op.result] = made.result
+        else:
+            current[op.result] = made.result
+        return made
+
+    def _written(self, op: Op, current: dict[Value, Value]) -> list[Value]:
+        inside = {o.operands[0] for o in op.walk() if isinstance(o, BufWrite)}
+        return [b for b in current if b in inside]
+
+    def _control(self, op: Op, current: dict[Value, Value]) -> Op:
+        written = self._written(op, current)
+        if isinstance(op, If):
+            self._branches(op, written, current)
+        else:
+            self._loop(op, written, current)
+        for b in written:
+            result = Value(b.type.tile, op, b.name)  # type: ignore[union-attr]
+            op.results.append(result)
+            current[b] = result
+        return op
+
+    def _branches(self, op: Op, written: list[Value], current: dict[Value, Value]) -> None:
+        for region in op.regions:
+            inner = dict(current)
+            self._region(region, inner)
+            region.terminator.operands += [inner[b] for b in written]
+
+    def _loop(self, op: Op, written: list[Value], current: dict[Value, Value]) -> None:
+        op.operands += [current[b] for b in written]
+        for region in op.regions:
+            inner = dict(current)
+            for b in written:
+                arg = Value(b.type.tile, region, b.name)  # type: ignore[union-attr]
+                region.args.append(arg)
+                inner[b] = arg
+            self._region(region, inner)
+            is_condition = isinstance(op, While) and region is op.regions[0]
+            if not is_condition:
+                region.terminator.operands += [inner[b] for b in written]

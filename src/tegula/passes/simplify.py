@@ -1,0 +1,115 @@
+"""Constant folding, common subexpressions, and wrap-arounds of indices that cannot be negative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.base import Elementwise, TileOp
+from tegula.ops.control import For, While
+from tegula.ops.convert import Bitcast, Cast
+from tegula.ops.indexing import nonnegative
+from tegula.ops.scalar import Add, Cmp, Const, Div, FloorDiv, Fma, Min, Mod, Mul, Select, Shr
+from tegula.rewrite import erase_dead
+from tegula.types import DType, Type, to_numpy
+
+FOLDED = (Elementwise, Cast, Bitcast, Select)
+KEEP_SIGN = (Add, Mul, Div, FloorDiv, Mod, Min, Shr)
+
+
+def simplify(kernel: Kernel) -> None:
+    """Rewrite the kernel in place."""
+    _Simplifier().region(kernel.body, {})
+    erase_dead(kernel)
+
+
+class _Simplifier:
+    def __init__(self) -> None:
+        self.mapping: dict[Value, Value] = {}
+
+    def region(self, region: Region, seen: dict[Any, Op]) -> None:
+        """`seen` holds the pure ops that dominate this region, by what they compute."""
+        seen = dict(seen)
+        kept: list[Op] = []
+        for op in region.ops:
+            op.operands = [self.mapping.get(v, v) for v in op.operands]
+            replaced = self._folded(op, kept)
+            if replaced is not None:
+                self.mapping[op.result] = replaced
+                continue
+            key = _key(op)
+            if key is not None and key in seen:
+                self._reuse(op, seen[key])
+                continue
+            if key is not None:
+                seen[key] = op
+            isolated = not isinstance(op, For | While) and op.NAME not in ("if", "lanes")
+            for nested in op.regions:
+                self.region(nested, {} if isolated else seen)
+            kept.append(op)
+        region.ops = kept
+
+    def _reuse(self, op: Op, earlier: Op) -> None:
+        for old, new in zip(op.results, earlier.results, strict=True):
+            new.name = new.name or old.name
+            self.mapping[old] = new
+
+    def _folded(self, op: Op, kept: list[Op]) -> Value | None:
+        if isinstance(op, Select) and _is_wrap(op):
+            return op.operands[2]
+        if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
+            return None
+        owners = [v.owner for v in op.operands]
+        if not all(isinstance(o, Const) for o in owners):
+            return None
+        arrays = [np.array([o.attrs["value"]], to_numpy(o.attrs["type"])) for o in owners]  # type: ignore[union-attr]
+        value = op.ref(op.attrs, *arrays)[0].item()  # type: ignore[attr-defined]
+        made = Const([], [op.result.type], {"value": value, "type": op.result.type}, [], op.loc)
+        made.parent = op.parent
+        kept.append(made)
+        return made.result
+
+
+def _key(op: Op) -> Any:
+    """What a pure op computes; None for ops that must stay."""
+    assert isinstance(op, TileOp)
+    if not op.PURE or op.regions or op.NAME in ("yield", "tile.empty"):
+        return None
+    return (op.NAME, tuple(op.operands), tuple(sorted((k, _exact(v)) for k, v in op.attrs.items())))
+
+
+def _exact(value: Any) -> Any:
+    """0.0 and -0.0, 1 and 1.0 and True are different constants."""
+    return (type(value).__name__, repr(value)) if not isinstance(value, Type) else str(value)
+
+
+def _is_wrap(op: Op) -> bool:
+    """`i + n if i < 0 else i` for an i that is never negative."""
+    condition, _, plain = (v.owner for v in op.operands)
+    index = op.operands[2]
+    if not isinstance(condition, Cmp) or condition.attrs["pred"] != "lt" or condition.operands[0] is not index:
+        return False
+    zero = condition.operands[1].owner
+    return isinstance(zero, Const) and zero.attrs["value"] == 0 and never_negative(index)
+
+
+def never_negative(value: Value, assumed: frozenset[Value] = frozenset()) -> bool:
+    """`nonnegative`, and by induction for values carried round loops."""
+    if value in assumed or nonnegative(value):
+        return True
+    owner = value.owner
+    if isinstance(owner, Region):
+        loop = owner.parent
+        k = owner.args.index(value)
+        if isinstance(loop, While):
+            first, last = loop.operands[k], loop.regions[1].terminator.operands[k]
+            known = assumed | {r.args[k] for r in loop.regions}
+        elif isinstance(loop, For) and k > 0:
+            first, last = loop.operands[2 + k], loop.regions[0].terminator.operands[k - 1]
+            known = assumed | {value}
+        else:
+            return False
+        return never_negative(first, assumed) and never_negative(last, known)
+    return isinstance(owner, KEEP_SIGN) and all(never_negative(v, assumed) for v in owner.operands)

@@ -1,0 +1,202 @@
+"""Lane-varying code is gathered into `lanes` ops, split wherever the lanes must meet: at cooperative ops, and between
+accesses of one tile that different lanes may make in either order."""
+
+from __future__ import annotations
+
+from tegula.errors import CompileError, UnorderedAccess
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.array import ArrayView
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufReshape, BufUpdate, BufView
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.debug import Assert, Print
+from tegula.ops.lane import Lanes, LaneUniform, Tid
+from tegula.passes.accesses import Access, accesses, conflict, internal_conflicts
+from tegula.passes.promote_buffers import root
+from tegula.passes.uniformity import Uniformity
+from tegula.rewrite import clone_op, replace, uses
+from tegula.types import ArrayType, BufType
+
+VIEWS = (ArrayView, BufView, BufReshape)
+
+
+def split_lanes(kernel: Kernel, known: Uniformity) -> list[CompileError]:
+    """Rewrite the kernel in place; the errors are accesses that no point can order."""
+    splitter = _Splitter(kernel, known)
+    splitter.region(kernel.body)
+    return splitter.errors
+
+
+class _Splitter:
+    def __init__(self, kernel: Kernel, known: Uniformity) -> None:
+        self.kernel = kernel
+        self.known = known
+        self.errors: list[CompileError] = []
+        self.users = {value: [op for op, _ in where] for value, where in uses(kernel.body).items()}
+        self.views: dict[Value, Op] = {}
+
+    def region(self, region: Region) -> None:
+        """Split one region that all lanes run together."""
+        out: list[Op] = []
+        group = _Group(self, region)
+        for op in region.ops:
+            self._place(op, out, group)
+        region.ops = out
+
+    def _place(self, op: Op, out: list[Op], group: _Group) -> None:
+        if isinstance(op, VIEWS) and any(self.known.varying(v) for v in op.operands):
+            self.views[op.result] = op
+            return
+        if isinstance(op, If | For | While) and op not in self.known.divergent:
+            for nested in op.regions:
+                self.region(nested)
+            group.flush(out)
+            out.append(op)
+        elif isinstance(op, Tid):
+            out.append(op)
+        elif self._once(op):
+            if group.must_precede(op):
+                group.flush(out)
+            self._uniform_views(op, out)
+            out.append(op)
+        else:
+            self._report(op)
+            if group.conflicts(op):
+                group.flush(out)
+            group.add(op)
+
+    def _once(self, op: Op) -> bool:
+        """Whether the block runs the op once: cooperative ops, and pure ops, reads and stores of uniform operands."""
+        assert isinstance(op, TileOp)
+        if op.COOPERATIVE or isinstance(op, Yield):
+            return True
+        if op.regions or op.VARYING or isinstance(op, BufUpdate | Print | Assert):
+            return False
+        return not any(self.known.varying(v) for v in op.operands)
+
+    def _report(self, op: Op) -> None:
+        for a, b in internal_conflicts(op, self.known) if op.regions else ():
+            self.errors.append(
+                UnorderedAccess(
+                    a.op.loc,
+                    notes=[(b.op.loc, "the other access"), (op.loc, "inside this, which differs between threads")],
+                    help="move one of them out of the divergent code, or give each thread its own elements",
+                )
+            )
+
+    def _uniform_views(self, op: Op, out: list[Op]) -> None:
+        """A cooperative op takes lane 0's view."""
+        for k, operand in enumerate(op.operands):
+            if operand in self.views:
+                op.operands[k] = self._uniform_view(operand, out)
+
+    def _uniform_view(self, view: Value, out: list[Op]) -> Value:
+        made = clone_op(self.views[view], {})
+        for k, operand in enumerate(made.operands):
+            if operand in self.views:
+                made.operands[k] = self._uniform_view(operand, out)
+            elif self.known.varying(operand):
+                picked = LaneUniform([operand], [operand.type], None, [], made.loc)
+                self._append(picked, out)
+                made.operands[k] = picked.result
+        self._append(made, out)
+        return made.result
+
+    def _append(self, op: Op, out: list[Op]) -> None:
+        op.parent = self.kernel.body if not out else out[-1].parent
+        out.append(op)
+
+
+class _Group:
+    """Consecutive lane ops of one region, not yet placed."""
+
+    def __init__(self, splitter: _Splitter, region: Region) -> None:
+        self.splitter = splitter
+        self.region = region
+        self.ops: list[Op] = []
+        self.accesses: list[Access] = []
+        self.copies: dict[Value, Value] = {}
+
+    def add(self, op: Op) -> None:
+        for inner in op.walk():
+            for k, operand in enumerate(inner.operands):
+                if operand in self.splitter.views:
+                    inner.operands[k] = self._view(operand)
+        self.ops.append(op)
+        self.accesses += accesses(op)
+
+    def _view(self, view: Value) -> Value:
+        """The group's own copy of a varying view."""
+        if view not in self.copies:
+            source = self.splitter.views[view]
+            made = clone_op(source, {})
+            made.operands = [self._view(v) if v in self.splitter.views else v for v in made.operands]
+            self.ops.append(made)
+            self.copies[view] = made.result
+        return self.copies[view]
+
+    def conflicts(self, op: Op) -> bool:
+        """Whether different lanes may touch the same bytes in `op` and in the group."""
+        fresh = list(accesses(op))
+        return any(conflict(a, b, self.splitter.known) for a in self.accesses for b in fresh)
+
+    def must_precede(self, op: Op) -> bool:
+        """Whether an op that the block runs once depends on the group, by value or through memory."""
+        if not self.ops:
+            return False
+        assert isinstance(op, TileOp)
+        made = {v for inner in self.ops for v in inner.results}
+        if made.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):
+            return True
+        mine = [e for top in self.ops for o in top.walk() for e in o.effects()]  # type: ignore[attr-defined]
+        return any(
+            "io" in (a.kind, b.kind) or (a.kind, b.kind) != ("read", "read") and self._may_alias(a.value, b.value)
+            for a in mine
+            for b in op.effects()
+        )
+
+    def _may_alias(self, a: Value | None, b: Value | None) -> bool:
+        if a is None or b is None or isinstance(a.type, BufType) != isinstance(b.type, BufType):
+            return False
+        return root(a) is root(b) if isinstance(a.type, BufType) else isinstance(a.type, ArrayType)
+
+    def flush(self, out: list[Op]) -> None:
+        """Place the group as one `lanes` op, whose results are the values used outside."""
+        if not self.ops:
+            return
+        body = Region()
+        for op in self.ops:
+            body.append(op)
+        exported = [v for op in self.ops for v in op.results if self._used_outside(v)]
+        made = Lanes([], [v.type for v in exported], None, [body], self.ops[0].loc)
+        made.parent = self.region
+        inner: dict[Value, Value] = {}
+        for k, value in enumerate(exported):
+            inner[value] = self._renamed(value)
+            made.results[k] = value
+            value.owner = made
+        replace(body, inner)
+        body.append(Yield([inner[v] for v in exported], [], None, [], made.loc))
+        out.append(made)
+        self.ops, self.accesses, self.copies = [], [], {}
+
+    def _renamed(self, value: Value) -> Value:
+        owner = value.owner
+        assert isinstance(owner, Op)
+        fresh = Value(value.type, owner, value.name)
+        owner.results[owner.results.index(value)] = fresh
+        return fresh
+
+    def _used_outside(self, value: Value) -> bool:
+        if isinstance(value.type, ArrayType | BufType):
+            return False
+        inside = set(self.ops)
+        return any(_ancestor(user, self.region) not in inside for user in self.splitter.users.get(value, ()))
+
+
+def _ancestor(op: Op, region: Region) -> Op | None:
+    """The op of `region` that holds `op`."""
+    at: Op | None = op
+    while at is not None and at.parent is not region:
+        at = at.parent.parent if at.parent is not None else None
+    return at

@@ -1,0 +1,257 @@
+"""What passes are made of: walking, uses, replacing, cloning, dead code, and running a list of passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Protocol
+
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.verify import verify as verify_kernel
+
+
+class Pass(Protocol):
+    """Valid IR in, valid IR out: a small frozen dataclass that changes a kernel in place."""
+
+    @property
+    def name(self) -> str: ...
+
+    def __call__(self, kernel: Kernel) -> None: ...
+
+
+def run_pipeline(
+    kernel: Kernel,
+    passes: Iterable[Pass],
+    verify: bool = True,
+    observe: Callable[[str, Kernel], None] | None = None,
+) -> None:
+    """Run the passes in order. `verify` checks the kernel before the first and after each, naming the pass at fault;
+    `observe(name, kernel)` is called after each."""
+    if verify:
+        verify_kernel(kernel)
+    for step in passes:
+        step(kernel)
+        if verify:
+            try:
+                verify_kernel(kernel)
+            except Exception as error:
+                error.add_note(f"after pass {step.name}")
+                raise
+        if observe is not None:
+            observe(step.name, kernel)
+
+
+def walk(at: Kernel | Region | Op) -> Iterator[Op]:
+    """All ops in program order, an op before those nested in it. The op at hand may be erased."""
+    return at.walk()
+
+
+def walk_regions(at: Region) -> Iterator[Region]:
+    """The region and all nested ones, outer before inner."""
+    yield at
+    for op in list(at.ops):
+        for region in op.regions:
+            yield from walk_regions(region)
+
+
+def uses(region: Region) -> dict[Value, list[tuple[Op, int]]]:
+    """Where each value is used in the region and those nested in it: (op, operand position), in program order. Values
+    without a use have no entry."""
+    out: dict[Value, list[tuple[Op, int]]] = {}
+    for op in region.walk():
+        for at, operand in enumerate(op.operands):
+            out.setdefault(operand, []).append((op, at))
+    return out
+
+
+def replace(region: Region, mapping: Mapping[Value, Value]) -> None:
+    """Put mapping[v] in the place of every operand v, nested regions included. A replacement that is itself replaced is
+    followed to the end of the chain; ValueError if a chain never ends."""
+    if not mapping:
+        return
+    final = {value: _end_of_chain(value, mapping) for value in mapping}
+    for op in region.walk():
+        if any(v in final for v in op.operands):
+            op.operands = [final.get(v, v) for v in op.operands]
+
+
+def _end_of_chain(value: Value, mapping: Mapping[Value, Value]) -> Value:
+    at = value
+    for _ in range(len(mapping) + 1):
+        if at not in mapping:
+            return at
+        at = mapping[at]
+    raise ValueError(f"replacing {value} never ends")
+
+
+def clone_op(op: Op, mapping: MutableMapping[Value, Value]) -> Op:
+    """A copy without a parent. Operands go through `mapping`, to which the copies of all values it defines are added."""
+    copy = type(op)(
+        [mapping.get(v, v) for v in op.operands],
+        [v.type for v in op.results],
+        op.attrs,
+        [clone_region(region, mapping) for region in op.regions],
+        op.loc,
+    )
+    for old, new in zip(op.results, copy.results, strict=True):
+        new.name = old.name
+        mapping[old] = new
+    return copy
+
+
+def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Region:
+    """A copy without a parent op; operands and `mapping` as in `clone_op`."""
+    copy = Region([arg.type for arg in region.args])
+    for old, new in zip(region.args, copy.args, strict=True):
+        new.name = old.name
+        mapping[old] = new
+    for op in region.ops:
+        copy.append(clone_op(op, mapping))
+    return copy
+
+
+def clone_kernel(kernel: Kernel) -> Kernel:
+    """A copy that shares nothing mutable with the kernel."""
+    body = clone_region(kernel.body, {})
+    return Kernel(
+        kernel.name, kernel.param_names, body, kernel.launch, kernel.access, kernel.loc
+    )
+
+
+# Dead code -----------------------------------------------------------------------------------------------------------
+
+
+def is_observable(op: Op) -> bool:
+    """Whether the op itself, nested ones aside, changes anything besides its own results. Reads do not; nor does
+    filling an object that the op makes."""
+    return any(
+        e.kind != "read" and (e.value is None or e.value not in op.results)
+        for e in op.effects()
+    )  # type: ignore[attr-defined]
+
+
+def erase_dead(kernel: Kernel) -> None:
+    """Erase ops that nothing observable depends on, and carried values of `for`, `while` and `if` that only feed
+    themselves. A loop without effects and with unused results goes too, even if it might not end."""
+    live = _Liveness(kernel.body)
+    _sweep(kernel.body, live)
+
+
+class _Liveness:
+    """Ops and values that an observable op depends on, found backwards from those ops."""
+
+    def __init__(self, body: Region) -> None:
+        self.ops: set[Op] = set()
+        self.values: set[Value] = set()
+        self.pending: list[Value] = []
+        for op in body.walk():
+            if op.NAME != "yield" and is_observable(op):
+                self.mark_op(op)
+        while self.pending:
+            self.spread(self.pending.pop())
+
+    def mark(self, values: Iterable[Value]) -> None:
+        for value in values:
+            if value not in self.values:
+                self.values.add(value)
+                self.pending.append(value)
+
+    def mark_op(self, op: Op) -> None:
+        """The op is needed: what it always reads, and the ops around it."""
+        if op in self.ops:
+            return
+        self.ops.add(op)
+        slots = carried_slots(op)
+        if slots is None:
+            self.mark(op.operands)
+            for region in op.regions:
+                self.mark(region.terminator.operands)
+        else:
+            self.mark(
+                op.operands[: len(op.operands) - (0 if op.NAME == "if" else len(slots))]
+            )
+            if op.NAME == "while":
+                self.mark(op.regions[0].terminator.operands)
+        if op.parent is not None and op.parent.parent is not None:
+            self.mark_op(op.parent.parent)
+
+    def spread(self, value: Value) -> None:
+        owner = value.owner
+        op = owner.parent if isinstance(owner, Region) else owner
+        if op is None:
+            return
+        self.mark_op(op)
+        slots = carried_slots(op)
+        if slots is None:
+            return
+        for slot in slots:
+            if value in slot:
+                self.mark(slot)
+
+
+def carried_slots(op: Op) -> list[list[Value]] | None:
+    """For `if`, `for` and `while`: for each result, all values that stand for the same carried variable (the result,
+    the initial value, region arguments, yielded values). None for other ops."""
+    if op.NAME == "if":
+        yields = [region.terminator.operands for region in op.regions]
+        return [[r, *(y[k] for y in yields)] for k, r in enumerate(op.results)]
+    if op.NAME == "for":
+        (body,) = op.regions
+        return [
+            [r, op.operands[3 + k], body.args[1 + k], body.terminator.operands[k]]
+            for k, r in enumerate(op.results)
+        ]
+    if op.NAME == "while":
+        condition, body = op.regions
+        return [
+            [
+                r,
+                op.operands[k],
+                condition.args[k],
+                body.args[k],
+                body.terminator.operands[k],
+            ]
+            for k, r in enumerate(op.results)
+        ]
+    return None
+
+
+def erase_slots(op: Op, dead: Iterable[int]) -> None:
+    """Remove results `dead` of an `if`, `for` or `while`, with all that carries them. Nothing may use them."""
+    gone = set(dead)
+    if not gone:
+        return
+
+    def kept(values: list[Value], first: int = 0) -> list[Value]:
+        return [v for k, v in enumerate(values) if k - first not in gone]
+
+    op.results = kept(op.results)
+    if op.NAME == "if":
+        carriers = op.regions
+    elif op.NAME == "for":
+        op.operands = kept(op.operands, 3)
+        op.regions[0].args = kept(op.regions[0].args, 1)
+        carriers = op.regions
+    else:
+        op.operands = kept(op.operands)
+        for region in op.regions:
+            region.args = kept(region.args)
+        carriers = op.regions[1:]
+    for region in carriers:
+        region.terminator.operands = kept(region.terminator.operands)
+
+
+def _sweep(region: Region, live: _Liveness) -> None:
+    region.ops = [op for op in region.ops if op.NAME == "yield" or op in live.ops]
+    for op in region.ops:
+        slots = carried_slots(op)
+        if slots is not None:
+            erase_slots(
+                op,
+                [
+                    k
+                    for k, slot in enumerate(slots)
+                    if not live.values.intersection(slot)
+                ],
+            )
+        for nested in op.regions:
+            _sweep(nested, live)
