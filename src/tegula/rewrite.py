@@ -112,9 +112,7 @@ def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Regio
 def clone_kernel(kernel: Kernel) -> Kernel:
     """A copy that shares nothing mutable with the kernel."""
     body = clone_region(kernel.body, {})
-    return Kernel(
-        kernel.name, kernel.param_names, body, kernel.launch, kernel.access, kernel.loc
-    )
+    return Kernel(kernel.name, kernel.param_names, body, kernel.launch, kernel.access, kernel.loc)
 
 
 # Dead code -----------------------------------------------------------------------------------------------------------
@@ -123,10 +121,7 @@ def clone_kernel(kernel: Kernel) -> Kernel:
 def is_observable(op: Op) -> bool:
     """Whether the op itself, nested ones aside, changes anything besides its own results. Reads do not; nor does
     filling an object that the op makes."""
-    return any(
-        e.kind != "read" and (e.value is None or e.value not in op.results)
-        for e in op.effects()
-    )  # type: ignore[attr-defined]
+    return any(e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects())  # type: ignore[attr-defined]
 
 
 def erase_dead(kernel: Kernel) -> None:
@@ -166,9 +161,7 @@ class _Liveness:
             for region in op.regions:
                 self.mark(region.terminator.operands)
         else:
-            self.mark(
-                op.operands[: len(op.operands) - (0 if op.NAME == "if" else len(slots))]
-            )
+            self.mark(op.operands[: len(op.operands) - (0 if op.NAME == "if" else len(slots))])
             if op.NAME == "while":
                 self.mark(op.regions[0].terminator.operands)
         if op.parent is not None and op.parent.parent is not None:
@@ -203,13 +196,7 @@ def carried_slots(op: Op) -> list[list[Value]] | None:
     if op.NAME == "while":
         condition, body = op.regions
         return [
-            [
-                r,
-                op.operands[k],
-                condition.args[k],
-                body.args[k],
-                body.terminator.operands[k],
-            ]
+            [r, op.operands[k], condition.args[k], body.args[k], body.terminator.operands[k]]
             for k, r in enumerate(op.results)
         ]
     return None
@@ -245,13 +232,6 @@ def _sweep(region: Region, live: _Liveness) -> None:
     for op in region.ops:
         slots = carried_slots(op)
         if slots is not None:
-            erase_slots(
-                op,
-                [
-                    k
-                    for k, slot in enumerate(slots)
-                    if not live.values.intersection(slot)
-                ],
-            )
+            erase_slots(op, [k for k, slot in enumerate(slots) if not live.values.intersection(slot)])
         for nested in op.regions:
             _sweep(nested, live)

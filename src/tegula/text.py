@@ -53,9 +53,7 @@ def print_op(op: Op) -> str:
     """The text of one op and its regions; values from outside are numbered in the order they are met."""
     printer = _Printer(locations=False)
     inside = {v for nested in op.walk() for v in nested.results}
-    inside |= {
-        a for nested in op.walk() for region in nested.regions for a in region.args
-    }
+    inside |= {a for nested in op.walk() for region in nested.regions for a in region.args}
     for nested in op.walk():
         for operand in nested.operands:
             if operand not in inside and operand not in printer.numbers:
@@ -72,17 +70,11 @@ class _Printer:
         self.types: dict[Type, str] = {}
 
     def kernel(self, kernel: Kernel) -> None:
-        self.lines.append(
-            f"kernel {json.dumps(kernel.name)}{self.place(kernel.loc)} {{"
-        )
+        self.lines.append(f"kernel {json.dumps(kernel.name)}{self.place(kernel.loc)} {{")
         self.lines.append(f"{INDENT}launch {self.attributes(_record(kernel.launch))}")
-        for name, value, access in zip(
-            kernel.param_names, kernel.params, kernel.access, strict=True
-        ):
+        for name, value, access in zip(kernel.param_names, kernel.params, kernel.access, strict=True):
             known = f" {self.attributes(_record(access))}" if access is not None else ""
-            self.lines.append(
-                f"{INDENT}param {json.dumps(name)} {self.define(value)}{known}"
-            )
+            self.lines.append(f"{INDENT}param {json.dumps(name)} {self.define(value)}{known}")
         for op in kernel.body.ops:
             self.op(op, INDENT)
         self.lines.append("}")
@@ -112,11 +104,7 @@ class _Printer:
             self.region(region, indent)
 
     def region(self, region: Region, indent: str) -> None:
-        arguments = (
-            f" ({', '.join([self.define(v) for v in region.args])})"
-            if region.args
-            else ""
-        )
+        arguments = f" ({', '.join([self.define(v) for v in region.args])})" if region.args else ""
         self.lines[-1] += f"{arguments} {{"
         inner = indent + INDENT
         for op in region.ops:
@@ -143,9 +131,7 @@ class _Printer:
             return str(value)
         if kind is Location:
             return self.location(value)
-        raise InternalError(
-            f"an attribute of type {kind.__name__} has no text form: {value!r}"
-        )
+        raise InternalError(f"an attribute of type {kind.__name__} has no text form: {value!r}")
 
     def place(self, loc: Location) -> str:
         return f" at {self.location(loc)}" if self.locations and loc != UNKNOWN else ""
@@ -224,10 +210,7 @@ class _Parser:
             self.fail(f"expected '{token}', found '{self.peek()}'")
 
     def fail(self, message: str) -> None:
-        line = (
-            self.text.count("\n", 0, self.starts[min(self.at, len(self.starts) - 1)])
-            + 1
-        )
+        line = self.text.count("\n", 0, self.starts[min(self.at, len(self.starts) - 1)]) + 1
         raise InternalError(f"line {line} of the IR text: {message}")
 
     def kernel(self) -> Kernel:
@@ -404,9 +387,7 @@ def _tokens(text: str) -> tuple[list[str], list[int]]:
             starts.append(match.start())
     if end != len(text):
         line = text.count("\n", 0, end) + 1
-        raise InternalError(
-            f"line {line} of the IR text: unexpected '{text[end : end + 10]}'"
-        )
+        raise InternalError(f"line {line} of the IR text: unexpected '{text[end : end + 10]}'")
     return [*tokens, "", ""], [*starts, end, end]
 
 
@@ -442,9 +423,9 @@ def _split(text: str) -> list[str]:
 
 def _element(text: str) -> ElementType:
     made = parse_type(text)
-    if not isinstance(made, DType | VecType | MatType):
-        raise ValueError(text)
-    return made
+    if isinstance(made, DType | VecType | MatType):
+        return made
+    raise ValueError(text)
 
 
 def _shape(text: str) -> tuple[int, ...]:

@@ -23,9 +23,7 @@ def verify(kernel: Kernel) -> None:
     - parents and owners are right, and every op, region and result appears in one place only."""
     counts = len(kernel.params), len(kernel.param_names), len(kernel.access)
     if len(set(counts)) != 1:
-        raise InternalError(
-            f"kernel {kernel.name}: {counts} parameters, names and access classes"
-        )
+        raise InternalError(f"kernel {kernel.name}: {counts} parameters, names and access classes")
     if kernel.body.parent is not None:
         raise InternalError(f"kernel {kernel.name}: the body has a parent")
     _Verifier(kernel).region(kernel.body, None, set())
@@ -37,14 +35,8 @@ class _Verifier:
         self.seen: set[Op | Region] = set()
 
     def fail(self, op: Op | None, message: str) -> NoReturn:
-        name = (
-            f"{op.NAME or type(op).__name__} at {op.loc}"
-            if op is not None
-            else f"at {self.kernel.loc}"
-        )
-        raise InternalError(
-            f"invalid IR in kernel {self.kernel.name}: {name}: {message}"
-        )
+        name = f"{op.NAME or type(op).__name__} at {op.loc}" if op is not None else f"at {self.kernel.loc}"
+        raise InternalError(f"invalid IR in kernel {self.kernel.name}: {name}: {message}")
 
     def region(self, region: Region, parent: Op | None, visible: set[Value]) -> None:
         """Check a region; `visible` holds the values defined before it and is left as it was."""
@@ -58,9 +50,7 @@ class _Verifier:
             visible.add(arg)
             defined.append(arg)
         if not region.ops or region.ops[-1].NAME != "yield":
-            self.fail(
-                region.ops[-1] if region.ops else parent, "a region must end in 'yield'"
-            )
+            self.fail(region.ops[-1] if region.ops else parent, "a region must end in 'yield'")
         last = len(region.ops) - 1
         for at, op in enumerate(region.ops):
             if op.NAME == "yield" and at != last:
@@ -106,20 +96,11 @@ class _Verifier:
             wanted = type(op).infer([v.type for v in op.operands], op.attrs, op.regions)  # type: ignore[attr-defined]
         except TypeRule as error:
             self.fail(op, str(error) or f"operands do not fit: {error.fields}")
-        except (
-            AssertionError,
-            AttributeError,
-            IndexError,
-            KeyError,
-            TypeError,
-            ValueError,
-        ) as error:
+        except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             self.fail(op, f"malformed: {type(error).__name__}: {error}")
         actual = [v.type for v in op.results]
         if list(wanted) != actual:
-            self.fail(
-                op, f"its results should be {_types(wanted)}, not {_types(actual)}"
-            )
+            self.fail(op, f"its results should be {_types(wanted)}, not {_types(actual)}")
 
 
 def _types(types: object) -> str:

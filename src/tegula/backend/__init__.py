@@ -1,0 +1,1 @@
+"""Machine code: LLVM, the loader, the thread pool, the disk cache."""

@@ -1,0 +1,458 @@
+"""Calls: arguments, overloads, inlining, and the Python builtins that kernels may use."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tegula import errors as E
+from tegula.ir import LaunchClass, Value
+from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolve
+from tegula.lang.capture import Builtin, Opaque, capture
+from tegula.lang.definition import NO_DEFAULT, FuncDef, Parameter, PublicFunction, signature_text
+from tegula.lang.flow import Flow
+from tegula.lang.state import (
+    FAILED,
+    MARKS,
+    RESULT,
+    RETURN,
+    Frame,
+    LocalFunction,
+    Reported,
+    State,
+    describe_type,
+)
+from tegula.ops import PUBLIC
+from tegula.ops.base import TypeRule
+from tegula.ops.build_math import convert
+from tegula.ops.builder import LITERALS, OpBuilder
+from tegula.ops.debug import Print, PrintTile
+from tegula.ops.lane import Tid
+from tegula.types import (
+    BufType,
+    DType,
+    MatType,
+    TileType,
+    VecType,
+    bool_,
+    element_type,
+    float32,
+    from_numpy,
+    int32,
+    is_element,
+)
+
+FUNCTIONS = (FuncDef, PublicFunction, LocalFunction, Builtin)
+RENAMED = {"round": "rint"}
+"""Python builtins that are functions of the language under another name."""
+
+
+@dataclass(slots=True)
+class Passed:
+    """A function given as an argument, as the builder calls it back."""
+
+    tracer: Calls
+    target: Any
+    node: ast.AST | None
+
+    def call(self, builder: OpBuilder, args: list[Any]) -> Any:
+        loc = builder.loc
+        result = self.tracer.call(self.target, args, {}, self.node)
+        builder.loc = loc
+        return result
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+
+class Calls(State):
+    """Needs `library` (the standard library by name) and `launch`."""
+
+    library: Mapping[str, FuncDef]
+    launch: LaunchClass
+
+    def call_node(self, node: ast.Call) -> Any:
+        callee = self.expr(node.func)
+        if isinstance(callee, Builtin) and callee.name == "static":
+            return self.static_call(node)
+        args: list[Any] = []
+        for a in node.args:
+            value = self.expr(a.value if isinstance(a, ast.Starred) else a)
+            if isinstance(a, ast.Starred) and not isinstance(value, tuple):
+                raise E.TypeMismatch(self.location(a), what=f"cannot unpack {describe_type(value)}")
+            args += value if isinstance(a, ast.Starred) else [value]
+        kwargs: dict[str, Any] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                raise E.UnsupportedPython(self.location(keyword), what="'**' in a call")
+            kwargs[keyword.arg] = self.expr(keyword.value)
+        self.mark(node)
+        return self.call(callee, args, kwargs, node)
+
+    def call(self, callee: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        if isinstance(callee, Builtin):
+            return self.builtin(callee.name, args, kwargs, node)
+        if isinstance(callee, PublicFunction):
+            return self.public_call(callee.name, args, kwargs, node)
+        if isinstance(callee, FuncDef):
+            return self.call_function(callee, args, kwargs, node)
+        if isinstance(callee, LocalFunction):
+            return self.call_local(callee, args, kwargs, node)
+        if callee is float or callee is int or callee is bool:
+            return self.number(callee, args, kwargs, node)
+        if isinstance(callee, DType | VecType | MatType):
+            return self.with_constants(lambda a: convert(self.builder, callee, list(a), kwargs), tuple(args))
+        what = f"{describe_type(callee)} is not a function of kernels"
+        help = "decorate it with @tg.func" if isinstance(callee, Opaque) else ""
+        raise E.TypeMismatch(self.location(node), help=help, what=what)
+
+    # Constants -------------------------------------------------------------------------------------------------------
+
+    def with_constants(self, build: Callable[[Any], Any], args: Any) -> Any:
+        """build(args); where it asks for a constant, names bound to constants count as such."""
+        region, before = self.builder.region, len(self.builder.region.ops)
+        try:
+            return build(args)
+        except TypeRule as rule:
+            plain = self.constants(args)
+            if rule.error != "NotConstant" or plain == args:
+                raise
+            del region.ops[before:]
+            return build(plain)
+
+    def constants(self, x: Any) -> Any:
+        """x with its constant Values as Python numbers."""
+        if isinstance(x, tuple):
+            return tuple(self.constants(part) for part in x)
+        if isinstance(x, dict):
+            return {key: self.constants(part) for key, part in x.items()}
+        if isinstance(x, slice):
+            return slice(*(self.constants(part) for part in (x.start, x.stop, x.step)))
+        number = self.static(x)
+        return x if number is None else number
+
+    def static_call(self, node: ast.Call) -> Any:
+        """tg.static(expression): evaluated by Python while the kernel is traced."""
+        if len(node.args) != 1 or node.keywords:
+            raise E.WrongArguments(self.location(node), what="static takes one expression")
+        return capture("static", self.evaluate(node.args[0]), self.location(node))
+
+    def evaluate(self, node: ast.expr) -> Any:
+        """The node's value in Python; local names must be constants."""
+        names: dict[str, Any] = {}
+        for n in ast.walk(node):
+            if isinstance(n, ast.Name):
+                found = self._python_value(n)
+                if found is not NO_DEFAULT:
+                    names[n.id] = found
+        try:
+            code = compile(ast.Expression(node), self.frame.source.file, "eval")
+            return eval(code, names)
+        except NameError as e:
+            raise E.UnknownName(self.location(node), name=getattr(e, "name", None) or str(e)) from None
+        except Exception as e:
+            what = f"evaluating '{ast.unparse(node)}' failed: {type(e).__name__}: {e}"
+            raise E.TypeMismatch(self.location(node), what=what) from e
+
+    def _python_value(self, node: ast.Name) -> Any:
+        frame: Frame | None = self.frame
+        while frame is not None:
+            if node.id in frame.names:
+                x = frame.names[node.id]
+                if isinstance(x, MARKS):
+                    return self.expr(node)  # raises what reading the name raises
+                number = self.static(x)
+                if number is None and isinstance(x, Value):
+                    raise E.NotConstant(self.location(node), what=f"'{node.id}'")
+                return x if number is None else number
+            frame = frame.outer
+        try:
+            return self.frame.lookup(node.id)
+        except KeyError:
+            return NO_DEFAULT
+
+    # Builtins --------------------------------------------------------------------------------------------------------
+
+    def number(self, kind: type, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        """float(x), int(x), bool(x)."""
+        if len(args) != 1 or kwargs:
+            raise E.WrongArguments(self.location(node), what=f"{kind.__name__} takes one argument")
+        (x,) = args
+        if isinstance(x, LITERALS) and not (kind is int and x != x):
+            return kind(x)
+        if kind is bool:
+            return self.builder.truth(x) if not self.builder.is_tile(x) else self.builder.cast(x, bool_)
+        return self.builder.cast(x, element_type(kind))  # type: ignore[arg-type]
+
+    def builtin(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        if name == "print":
+            return self.print(args, kwargs, node)
+        if kwargs:
+            raise E.WrongArguments(self.location(node), what=f"{name} takes no keywords here")
+        if name == "tid":
+            return self.thread_index(1, node)[0]
+        if name in ("min", "max") and len(args) == 1 and isinstance(args[0], tuple):
+            args = list(args[0])
+        if name in ("min", "max") and len(args) >= 2:
+            total = args[0]
+            for x in args[1:]:
+                total = self.public_call(name, [total, x], {}, node)
+            return total
+        if len(args) != (2 if name == "pow" else 1):
+            raise E.WrongArguments(self.location(node), what=f"{name} does not take {len(args)} arguments")
+        if name == "len":
+            return self.builder.length(args[0])
+        if name == "pow":
+            return self.builder.binary("pow", *args)
+        if name == "constant":
+            return args[0]
+        if name == "type" and isinstance(args[0], (Value, *LITERALS)):
+            return self.builder.value(args[0]).type
+        if name in ("float", "int", "bool"):
+            return self.number({"float": float, "int": int, "bool": bool}[name], args, kwargs, node)
+        if RENAMED.get(name, name) in PUBLIC:
+            return self.public_call(RENAMED.get(name, name), args, kwargs, node)
+        help = "use it as 'for i in range(...)'" if name == "range" else ""
+        raise E.UnsupportedPython(self.location(node), help=help, what=f"'{name}' here")
+
+    def thread_index(self, count: int, node: ast.AST | None) -> list[Value]:
+        """The `count` leading components of the thread index."""
+        if count > self.launch.ndim:
+            what = f"tid gives {self.launch.ndim} indices in this launch, {count} are unpacked"
+            raise E.WrongArguments(self.location(node), what=what)
+        self.mark(node)
+        return self.builder.emit(Tid, [], {"count": count})
+
+    def print(self, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> None:
+        """print(...): values once per thread, a tile once per block."""
+        if kwargs:
+            raise E.WrongArguments(self.location(node), what="print takes no keywords here")
+        parts: list[str | None] = []
+        operands: list[Value] = []
+        for x in args:
+            if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
+                self._print_line(parts, operands)
+                self.builder.emit(PrintTile, [self.builder.tile(x)])
+                parts, operands = [], []
+            elif isinstance(x, Value | np.generic | np.ndarray):
+                parts.append(None)
+                operands.append(x if isinstance(x, Value) else self.builder.value(x))
+            else:
+                parts.append(", ".join(map(describe_type, x)) if isinstance(x, tuple) else str(x))
+        if parts or not args:
+            self._print_line(parts, operands)
+
+    def _print_line(self, parts: list[str | None], operands: list[Value]) -> None:
+        if parts or not operands:
+            self.builder.emit(Print, operands, {"parts": tuple(parts)})
+
+    # Functions of the language ---------------------------------------------------------------------------------------
+
+    def argument(self, x: Any, node: ast.AST | None) -> Any:
+        if isinstance(x, FUNCTIONS):
+            return Passed(self, x, node)
+        if isinstance(x, tuple):
+            return tuple(self.argument(part, node) for part in x)
+        if isinstance(x, np.generic):
+            return self.builder.const(x.item(), from_numpy(x.dtype))
+        return x
+
+    def public_call(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        function = PUBLIC[name]
+        given = tuple(self.argument(x, node) for x in args)
+        named = {key: self.argument(x, node) for key, x in kwargs.items()}
+        try:
+            return self.with_constants(lambda a: function(self.builder, *a[0], **a[1]), (given, named))
+        except TypeError as e:
+            try:
+                inspect.signature(function).bind(self.builder, *given, **named)
+            except TypeError as wrong:
+                raise E.WrongArguments(self.location(node), what=f"{name}: {wrong}") from None
+            raise E.TypeMismatch(self.location(node), what=f"{name}: {e}") from e
+
+    def call_library(self, builder: OpBuilder, name: str, args: list[Any]) -> Any:
+        """What the builder uses to reach the standard library."""
+        target = self.library.get(name)
+        if target is None and name not in PUBLIC:
+            raise TypeRule(f"the function {name} is not available")
+        return self.call(target or PublicFunction(name), args, {}, None)
+
+    # Functions of the user -------------------------------------------------------------------------------------------
+
+    def call_function(self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        chosen, ordered = self._overload(f, args, kwargs, node)
+        d = chosen.definition
+        names = self._parameters(chosen.name, d.parameters, ordered, node)
+        frame = Frame(d.source, d.flow, d.lookup, names, self.builder.loc, identity=chosen)
+        return self.inline(frame, d.source.tree.body, chosen.name, node)
+
+    def _overload(
+        self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
+    ) -> tuple[FuncDef, list[Any]]:
+        """The overload whose parameters fit the arguments best."""
+        best: tuple[int, FuncDef, list[Any]] | None = None
+        problem = ""
+        for candidate in f.overloads:
+            parameters = candidate.definition.parameters
+            try:
+                ordered = self._ordered(candidate.name, parameters, args, kwargs)
+            except TypeError as e:
+                problem = problem or str(e)
+                continue
+            costs = [match(p, x) for p, x in zip(parameters, ordered, strict=True)]
+            for p, x, cost in zip(parameters, ordered, costs, strict=True):
+                if cost is None and not problem:
+                    problem = f"argument '{p.name}' of {f.name} must be {_wanted(p)}, got {describe_type(x)}"
+            if None not in costs:
+                total = sum(c for c in costs if c is not None)
+                if best is None or total < best[0]:
+                    best = (total, candidate, ordered)
+        if best is not None:
+            return best[1], best[2]
+        if len(f.overloads) == 1:
+            raise E.WrongArguments(self.location(node), what=problem)
+        given = signature_text(f.name, [describe_type(x) for x in [*args, *kwargs.values()]])
+        have = "; ".join(
+            signature_text(c.name, [_wanted(p) for p in c.definition.parameters]) for c in f.overloads
+        )
+        raise E.WrongArguments(self.location(node), help=f"defined: {have}", what=f"no overload fits {given}")
+
+    def _ordered(
+        self, name: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[Any]:
+        """Arguments in the order of the parameters; TypeError where they do not fit."""
+        if len(args) > len(parameters):
+            raise TypeError(f"{name} takes {len(parameters)} arguments, got {len(args)}")
+        known = {p.name for p in parameters[len(args) :]}
+        for key in kwargs:
+            if key not in known:
+                raise TypeError(f"{name} has no parameter '{key}' to give by name")
+        out = list(args)
+        for p in parameters[len(args) :]:
+            if p.name in kwargs:
+                out.append(kwargs[p.name])
+            elif p.default is not NO_DEFAULT:
+                out.append(capture(p.name, p.default, self.builder.loc))
+            else:
+                raise TypeError(f"{name} misses argument '{p.name}'")
+        return out
+
+    def _parameters(
+        self, name: str, parameters: Sequence[Parameter], args: Sequence[Any], node: ast.AST | None
+    ) -> dict[str, Any]:
+        names: dict[str, Any] = {RETURN: False}
+        for p, x in zip(parameters, args, strict=True):
+            like = p.annotation if is_element(p.annotation) else None
+            names[p.name] = self._parameter(x, like)
+        return names
+
+    def _parameter(self, x: Any, like: Any = None) -> Any:
+        """An argument as the callee sees it: tiles by reference, literals with their type."""
+        if isinstance(x, tuple):
+            return tuple(self._parameter(part) for part in x)
+        if isinstance(x, LITERALS):
+            return self.builder.value(x, like)
+        if isinstance(x, Value) and isinstance(x.type, BufType):
+            self.objects.add(x)
+            return x
+        return self.bound(x)
+
+    def call_local(self, f: LocalFunction, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        a = f.tree.args
+        if a.vararg or a.kwarg:
+            raise E.UnsupportedPython(self.location(f.tree), what="a '*' parameter")
+        caller, self.frame = self.frame, f.frame
+        try:
+            parameters = self._local_parameters(a)
+        finally:
+            self.frame = caller
+        try:
+            ordered = self._ordered(f.name, parameters, args, kwargs)
+        except TypeError as e:
+            raise E.WrongArguments(self.location(node), what=str(e)) from None
+        for p, x in zip(parameters, ordered, strict=True):
+            if match(p, x) is None:
+                what = f"argument '{p.name}' of {f.name} must be {_wanted(p)}, got {describe_type(x)}"
+                raise E.WrongArguments(self.location(node), what=what)
+        names = self._parameters(f.name, parameters, ordered, node)
+        outer = f.frame
+        frame = Frame(outer.source, Flow(f.tree), outer.lookup, names, self.builder.loc, outer, identity=f.tree)
+        return self.inline(frame, f.tree.body, f.name, node)
+
+    def _local_parameters(self, a: ast.arguments) -> list[Parameter]:
+        arguments = [*a.posonlyargs, *a.args, *a.kwonlyargs]
+        defaults: list[Any] = [NO_DEFAULT] * (len(a.posonlyargs) + len(a.args) - len(a.defaults))
+        defaults += [self.evaluate(d) for d in a.defaults]
+        defaults += [NO_DEFAULT if d is None else self.evaluate(d) for d in a.kw_defaults]
+        out: list[Parameter] = []
+        for arg, default in zip(arguments, defaults, strict=True):
+            try:
+                annotation = ANY if arg.annotation is None else resolve(self.evaluate(arg.annotation))
+            except TypeError as e:
+                raise E.TypeMismatch(self.location(arg), what=str(e)) from None
+            out.append(Parameter(arg.arg, annotation, default))
+        return out
+
+    def inline(self, frame: Frame, body: Sequence[ast.stmt], name: str, node: ast.AST | None) -> Any:
+        """Trace the body here; the value it returns."""
+        if any(frame.identity is f for f in self.calls):
+            raise E.RecursiveFunction(self.location(node), name=name)
+        caller, loc = self.frame, self.builder.loc
+        self.calls.append(frame.identity)
+        self.frame = frame
+        try:
+            self.block(body)
+        finally:
+            self.frame = caller
+            self.calls.pop()
+            self.builder.loc = loc
+        result = frame.names.get(RESULT)
+        if result is FAILED:
+            raise Reported
+        if result is not None and frame.names[RETURN] is not True:
+            what = f"{name} returns a value on some paths only"
+            raise E.TypeMismatch(self.location(node), what=what)
+        return result
+
+
+def match(p: Parameter, x: Any) -> int | None:
+    """How badly an argument fits a parameter: 0 for the very type; None if it does not."""
+    wanted = p.annotation
+    if wanted is ANY:
+        return 3
+    if is_element(wanted):
+        return _match_element(wanted, x)
+    if isinstance(wanted, ArrayAnnotation | TileAnnotation):
+        return 0 if isinstance(x, Value) and wanted.matches(x.type) else None
+    if isinstance(wanted, type) and isinstance(x, wanted):
+        return 0
+    if not isinstance(wanted, type) or wanted is Callable:
+        return 1 if isinstance(x, FUNCTIONS) else None
+    return None
+
+
+def _match_element(wanted: Any, x: Any) -> int | None:
+    if isinstance(x, Value):
+        return 0 if x.type == wanted else None
+    if isinstance(x, np.generic):
+        return 0 if from_numpy(x.dtype) == wanted else None
+    if isinstance(x, np.ndarray):
+        return 0
+    if not isinstance(wanted, DType) or not isinstance(x, LITERALS):
+        return None
+    if isinstance(x, bool):
+        return 1 if wanted == bool_ else None
+    if isinstance(x, int):
+        return (1 if wanted == int32 else 2) if wanted.is_int else None
+    return (1 if wanted == float32 else 2) if wanted.is_float else None
+
+
+def _wanted(p: Parameter) -> str:
+    return "anything" if p.annotation is ANY else str(getattr(p.annotation, "__name__", p.annotation))
+

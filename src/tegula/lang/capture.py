@@ -1,0 +1,145 @@
+"""Names that a kernel finds outside itself, as bindings."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import UnknownAttribute, UnsupportedCapture
+from tegula.lang.definition import FuncDef, PublicFunction
+from tegula.ops import PUBLIC
+from tegula.source import Location
+from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType
+
+ALIASES: dict[str, object] = {"bool": DTYPES["bool"], "bool_": DTYPES["bool"]}
+CONSTANTS: dict[str, float] = {
+    **{name: math.pi for name in ("pi", "PI")},
+    **{name: math.tau for name in ("tau", "TAU", "two_pi", "TWO_PI")},
+    **{name: math.e for name in ("e", "E")},
+    **{name: math.inf for name in ("inf", "INF")},
+    **{name: math.nan for name in ("nan", "NAN")},
+    **{"half_pi": math.pi / 2, "HALF_PI": math.pi / 2, "phi": (1 + 5**0.5) / 2, "PHI": (1 + 5**0.5) / 2},
+    **{"log2e": math.log2(math.e), "LOG2E": math.log2(math.e), "log10e": math.log10(math.e)},
+    **{"LOG10E": math.log10(math.e), "ln2": math.log(2), "LN2": math.log(2), "ln10": math.log(10)},
+    "LN10": math.log(10),
+}
+BUILTINS = ("int", "float", "bool", "min", "max", "abs", "len", "round", "range", "print", "pow", "type", "sum")
+SPECIAL = ("tid", "static", "constant", "print", "range")
+"""Functions of the language that the tracer itself knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A Python builtin, or a function of the language that only the tracer can build."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The module `tegula`, or a part of it such as `tegula.fast`."""
+
+    prefix: str = ""
+    module: Any = None
+
+    @property
+    def name(self) -> str:
+        return f"module tegula{'.' + self.prefix if self.prefix else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A module, class or other Python object of which only attributes are used."""
+
+    object: Any
+
+    @property
+    def name(self) -> str:
+        return f"{type(self.object).__name__} {getattr(self.object, '__name__', '')}".strip()
+
+
+Library = Mapping[str, FuncDef]
+
+
+def capture(name: str, x: Any, loc: Location) -> Any:
+    """A Python object as a binding; UnsupportedCapture if kernels cannot use it."""
+    if x is None or isinstance(x, str | DType | VecType | MatType | FuncDef | PublicFunction):
+        return x
+    if isinstance(x, bool | int | float):
+        return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
+    if isinstance(x, np.generic) and x.dtype.kind in "biuf" or isinstance(x, np.generic) and x.dtype.kind == "V":
+        return x
+    if isinstance(x, np.ndarray) and x.ndim in (1, 2) and 0 < x.size <= 64 and x.dtype.kind in "biuf":
+        return x
+    if isinstance(x, tuple | list):
+        return tuple(capture(name, part, loc) for part in x)
+    if isinstance(x, range):
+        return tuple(x)
+    if isinstance(x, ModuleType):
+        return Namespace("", x) if x.__name__ == "tegula" else Opaque(x)
+    if x is float or x is int or x is bool:
+        return x
+    for builtin in BUILTINS:
+        if x is getattr(builtins, builtin):
+            return Builtin(builtin)
+    if getattr(x, "__tegula_builtin__", None):
+        return Builtin(x.__tegula_builtin__)
+    if isinstance(x, type):
+        return Opaque(x)
+    raise UnsupportedCapture(loc, help=_capture_help(x), name=name, type=_kind(x))
+
+
+def _kind(x: Any) -> str:
+    return "Python function" if isinstance(x, FunctionType) else f"'{type(x).__name__}'"
+
+
+def _capture_help(x: Any) -> str:
+    if isinstance(x, FunctionType):
+        return "decorate it with @tg.func"
+    if callable(x):
+        return "only functions of the language and @tg.func functions can be called in kernels"
+    return "pass it as an argument, or capture a number, string, dtype, function or tuple of these"
+
+
+def attribute(owner: Namespace | Opaque, name: str, library: Library, loc: Location) -> Any:
+    """owner.name for modules and classes; UnknownAttribute if there is none."""
+    if isinstance(owner, Opaque):
+        if not hasattr(owner.object, name):
+            raise UnknownAttribute(loc, owner=owner.name, name=name)
+        return capture(name, getattr(owner.object, name), loc)
+    full = f"{owner.prefix}.{name}" if owner.prefix else name
+    found = public(full, library)
+    if found is not None:
+        return found
+    if owner.module is not None and hasattr(owner.module, name):
+        return capture(name, getattr(owner.module, name), loc)
+    raise UnknownAttribute(loc, help=_similar(full, library), owner=owner.name, name=name)
+
+
+def public(name: str, library: Library) -> Any:
+    """What `tegula.name` is in kernels; None if nothing."""
+    if name in SPECIAL:
+        return Builtin(name)
+    if name in library:
+        return library[name]
+    if name in PUBLIC:
+        return PublicFunction(name)
+    for table in (DTYPES, ALIASES, NAMED_ELEMENTS, CONSTANTS):
+        if name in table:
+            return table[name]
+    if any(key.startswith(name + ".") for key in (*PUBLIC, *library)):
+        return Namespace(name)
+    return None
+
+
+def _similar(name: str, library: Library) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, [*PUBLIC, *library, *DTYPES, *NAMED_ELEMENTS, *SPECIAL], 1)
+    return f"did you mean '{close[0]}'?" if close else ""

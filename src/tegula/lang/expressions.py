@@ -1,0 +1,363 @@
+"""Expressions: each method builds the ops of one kind of node and returns what it stands for."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula import errors as E
+from tegula.ir import Op, Region, Value
+from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
+from tegula.lang.calls import Calls
+from tegula.lang.definition import FuncDef, PublicFunction
+from tegula.lang.state import (
+    Conflict,
+    Failed,
+    Frame,
+    LocalFunction,
+    Partly,
+    Reported,
+    Unbound,
+    describe_type,
+)
+from tegula.ops import scalar as S
+from tegula.ops.base import TileOp, TypeRule
+from tegula.ops.builder import LITERALS
+from tegula.ops.control import If, Yield
+from tegula.types import BufType, DType, MatType, TileType, VecType, bool_, is_element
+
+BINARY = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
+    ast.Pow: "pow", ast.MatMult: "matmul", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
+    ast.LShift: "shl", ast.RShift: "shr",
+}  # fmt: skip
+UNARY = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "not"}
+COMPARE = {
+    ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge",
+}  # fmt: skip
+FOLDED = ("add", "sub", "mul", "floordiv", "mod", "div")
+UNSUPPORTED = {
+    ast.Lambda: "lambda", ast.ListComp: "a list comprehension", ast.SetComp: "a set comprehension",
+    ast.DictComp: "a dict comprehension", ast.GeneratorExp: "a generator expression", ast.Dict: "a dict",
+    ast.Set: "a set", ast.JoinedStr: "an f-string", ast.NamedExpr: "':='", ast.Await: "await",
+    ast.Yield: "yield", ast.YieldFrom: "yield", ast.Starred: "'*' unpacking",
+}  # fmt: skip
+HINTS = {
+    ast.Lambda: "define a function with 'def'",
+    ast.JoinedStr: "pass the parts to print as separate arguments",
+    ast.ListComp: "write a loop, or use tile functions",
+}
+SPECULATED = 12
+"""Up to this many pure ops are evaluated unconditionally instead of in a branch."""
+
+
+class Expressions(Calls):
+    def expr(self, node: ast.expr) -> Any:
+        method = getattr(self, f"_{type(node).__name__}", None)
+        if method is None:
+            what = UNSUPPORTED.get(type(node), f"'{ast.unparse(node)}'")
+            raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=what)
+        with self.ruled(node):
+            return method(node)
+
+    # Names -----------------------------------------------------------------------------------------------------------
+
+    def _Constant(self, node: ast.Constant) -> Any:
+        if node.value is None or isinstance(node.value, bool | int | float | str):
+            return node.value
+        what = "'...'" if node.value is ... else f"a {type(node.value).__name__} constant"
+        raise E.UnsupportedPython(self.location(node), what=what)
+
+    def _Name(self, node: ast.Name) -> Any:
+        return self.name(node.id, node, self.frame)
+
+    def name(self, name: str, node: ast.AST, frame: Frame) -> Any:
+        """What a name stands for here: a local, a local of an enclosing kernel function, or a captured object."""
+        loc = self.location(node)
+        if name in frame.names:
+            x = frame.names[name]
+            if isinstance(x, Failed):
+                raise Reported
+            if isinstance(x, Conflict):
+                raise x.error(loc)
+            if isinstance(x, Unbound | Partly):
+                raise E.UnboundName(loc, name=name)
+            return x
+        if name in frame.flow.locals:
+            raise E.UnboundName(loc, name=name)
+        if frame.outer is not None:
+            return self.name(name, node, frame.outer)
+        try:
+            found = frame.lookup(name)
+        except KeyError:
+            raise E.UnknownName(loc, help=self._similar(name, frame), name=name) from None
+        return capture(name, found, loc)
+
+    def _similar(self, name: str, frame: Frame) -> str:
+        import difflib
+
+        close = difflib.get_close_matches(name, [n for n in frame.names if n[0] != "%"], 1)
+        return f"did you mean '{close[0]}'?" if close else ""
+
+    def _Attribute(self, node: ast.Attribute) -> Any:
+        owner = self.expr(node.value)
+        self.mark(node)
+        if isinstance(owner, Namespace | Opaque):
+            return attribute(owner, node.attr, self.library, self.location(node))
+        if isinstance(owner, VecType | MatType | DType) and node.attr in ("dtype", "length", "name"):
+            if hasattr(owner, node.attr):
+                return getattr(owner, node.attr)
+        if not isinstance(owner, Value):
+            raise E.UnknownAttribute(self.location(node), owner=describe_type(owner), name=node.attr)
+        return self.builder.attribute(owner, node.attr)
+
+    # Collections -----------------------------------------------------------------------------------------------------
+
+    def _Tuple(self, node: ast.Tuple) -> Any:
+        return tuple(self.expr(part) for part in node.elts)
+
+    def _List(self, node: ast.List) -> Any:
+        return tuple(self.expr(part) for part in node.elts)
+
+    def index(self, node: ast.expr) -> tuple[Any, ...]:
+        parts = node.elts if isinstance(node, ast.Tuple) else [node]
+        return tuple(self._index_part(part) for part in parts)
+
+    def _index_part(self, node: ast.expr) -> Any:
+        if isinstance(node, ast.Slice):
+            bounds = (None if b is None else self.expr(b) for b in (node.lower, node.upper, node.step))
+            return slice(*bounds)
+        return self.expr(node)
+
+    def _Subscript(self, node: ast.Subscript) -> Any:
+        owner = self.expr(node.value)
+        index = self.index(node.slice)
+        self.mark(node)
+        if isinstance(owner, tuple):
+            return self.item(owner, index, node)
+        if not isinstance(owner, Value | np.ndarray):
+            raise E.TypeMismatch(self.location(node), what=f"{describe_type(owner)} cannot be indexed")
+        if isinstance(owner, np.ndarray):
+            owner = self.builder.value(owner)
+        return self.with_constants(lambda i: self.builder.subscript(owner, i), index)
+
+    def item(self, owner: tuple[Any, ...], index: tuple[Any, ...], node: ast.AST) -> Any:
+        """owner[i] for a tuple and a constant index or slice."""
+        (i,) = index if len(index) == 1 else (None,)
+        bounds = [i.start, i.stop, i.step] if isinstance(i, slice) else [i]
+        numbers = [None if b is None and isinstance(i, slice) else self.static(b) for b in bounds]
+        if any(n is None and b is not None for n, b in zip(numbers, bounds, strict=True)) or i is None:
+            raise E.NotConstant(self.location(node), what="the index of a tuple")
+        try:
+            return owner[slice(*numbers)] if isinstance(i, slice) else owner[numbers[0]]  # type: ignore[index]
+        except (IndexError, TypeError, ValueError):
+            what = f"a tuple of {len(owner)} has no item {numbers[0]}"
+            raise E.TypeMismatch(self.location(node), what=what) from None
+
+    # Operators -------------------------------------------------------------------------------------------------------
+
+    def _BinOp(self, node: ast.BinOp) -> Any:
+        left, right = self.expr(node.left), self.expr(node.right)
+        self.mark(node)
+        return self.binary(BINARY[type(node.op)], left, right, node)
+
+    def binary(self, op: str, left: Any, right: Any, node: ast.AST) -> Any:
+        if isinstance(left, tuple) and isinstance(right, tuple) and op == "add":
+            return left + right
+        for side in (left, right):
+            if not isinstance(side, (Value, np.generic, np.ndarray, *LITERALS)):
+                what = f"'{ast.unparse(node)}' is not defined for {describe_type(side)}"
+                raise E.TypeMismatch(self.location(node), what=what)
+        folded = self._fold(op, left, right)
+        return folded if folded is not None else self.builder.binary(op, self.typed(left), self.typed(right))
+
+    def typed(self, x: Any) -> Any:
+        """NumPy constants keep their type; literals stay literals."""
+        if isinstance(x, np.bool_):
+            return bool(x)
+        if isinstance(x, np.generic):
+            from tegula.types import from_numpy
+
+            return self.builder.const(x.item(), from_numpy(x.dtype))
+        return self.builder.value(x) if isinstance(x, np.ndarray) else x
+
+    def _fold(self, op: str, left: Any, right: Any) -> Value | None:
+        """Integer arithmetic of constants bound to names stays constant."""
+        typed = [x for x in (left, right) if isinstance(x, Value)]
+        a, b = self.static(left), self.static(right)
+        if op not in FOLDED or not typed or type(a) is not int or type(b) is not int:
+            return None
+        t = typed[0].type
+        if any(x.type != t for x in typed) or (op in ("floordiv", "mod", "div") and b == 0):
+            return None
+        assert isinstance(t, DType)
+        result = self.builder.binary(op, a, b)
+        low = -(1 << (t.bits - 1)) if t.kind == "i" else 0
+        return self.builder.const(result, t) if low <= result < low + (1 << t.bits) else None
+
+    def _UnaryOp(self, node: ast.UnaryOp) -> Any:
+        if isinstance(node.op, ast.Not):
+            test = self.condition(node.operand)
+            self.mark(node)
+            return self.builder.logical_not(test)
+        x = self.expr(node.operand)
+        self.mark(node)
+        if not isinstance(x, (Value, np.generic, np.ndarray, *LITERALS)):
+            raise E.TypeMismatch(self.location(node), what=f"{describe_type(x)} is not a number")
+        number = self.static(x)
+        if isinstance(x, Value) and type(number) is int and isinstance(node.op, ast.USub) and number:
+            t = x.type
+            if isinstance(t, DType) and t.kind == "i":
+                return self.builder.const(-number, t)
+        return self.builder.unary(UNARY[type(node.op)], self.typed(x))
+
+    def _Compare(self, node: ast.Compare) -> Any:
+        """Chains read each operand once, and stop at the first comparison that fails."""
+        left = self.expr(node.left)
+        return self._compare_chain(node, left, 0)
+
+    def _compare_chain(self, node: ast.Compare, left: Any, k: int) -> Any:
+        right = self.expr(node.comparators[k])
+        first = self._compare_one(node, node.ops[k], left, right)
+        if k + 1 == len(node.ops):
+            return first
+        if isinstance(first, Value) and first.type != bool_:
+            raise E.TypeMismatch(self.location(node), what="tiles cannot be compared in a chain")
+        return self.short_circuit("and", first, lambda: self._compare_chain(node, right, k + 1), node)
+
+    def _compare_one(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
+        self.mark(node)
+        if isinstance(op, ast.In | ast.NotIn):
+            raise E.UnsupportedPython(self.location(node), what="'in'")
+        numbers = (Value, np.generic, np.ndarray, *LITERALS)
+        if isinstance(op, ast.Is | ast.IsNot):
+            same = left is right or (not isinstance(left, Value) and left == right)
+            return same == isinstance(op, ast.Is)
+        if isinstance(left, numbers) and isinstance(right, numbers):
+            return self.builder.compare(COMPARE[type(op)], self.typed(left), self.typed(right))
+        return self._compare_static(node, op, left, right)
+
+    def _compare_static(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> bool:
+        """Dtypes, strings, None, functions and tuples of constants are compared in Python."""
+        builtin = {float: "float32", int: "int32", bool: "bool"}
+        left, right = (str(builtin.get(x, x)) if is_element(x) or x in (float, int, bool) else x for x in (left, right))
+        if any(isinstance(x, Value) for x in (left, right)) or not isinstance(op, ast.Eq | ast.NotEq):
+            what = f"cannot compare {describe_type(left)} and {describe_type(right)}"
+            raise E.TypeMismatch(self.location(node), what=what)
+        return (left == right) == isinstance(op, ast.Eq)
+
+    # Conditions ------------------------------------------------------------------------------------------------------
+
+    def condition(self, node: ast.expr) -> Any:
+        """The node as a truth value: a Python bool where it is constant, otherwise a bool Value."""
+        x = self.expr(node)
+        self.mark(node)
+        with self.ruled(node):
+            return self.truth(x)
+
+    def truth(self, x: Any) -> Any:
+        number = self.static(x)
+        if number is not None:
+            return bool(number)
+        if isinstance(x, Value | np.generic):
+            return self.builder.truth(self.typed(x))
+        if x is None or isinstance(x, str | tuple):
+            return bool(x)
+        raise TypeRule(f"a condition must be a scalar, got {describe_type(x)}")
+
+    def _BoolOp(self, node: ast.BoolOp) -> Any:
+        op = "and" if isinstance(node.op, ast.And) else "or"
+        return self._bool_chain(node, op, 0)
+
+    def _bool_chain(self, node: ast.BoolOp, op: str, k: int) -> Any:
+        first = self.condition(node.values[k])
+        if k + 1 == len(node.values):
+            return first
+        return self.short_circuit(op, first, lambda: self._bool_chain(node, op, k + 1), node)
+
+    def short_circuit(self, op: str, first: Any, rest: Any, node: ast.AST) -> Any:
+        """first and/or rest(), where `rest` runs only if it is needed or cannot be noticed."""
+        if isinstance(first, bool):
+            return rest() if first == (op == "and") else first
+        region = Region()
+        with self.within(region):
+            second = self.truth(rest())
+            self.mark(node)
+            if isinstance(second, bool):
+                second = self.builder.const(second, bool_)
+        if speculable(region):
+            self.splice(region)
+            return self.builder.binary(op, first, second)
+        with self.within(region):
+            self.builder.emit(Yield, [second])
+        other = Region()
+        with self.within(other):
+            self.builder.emit(Yield, [self.builder.const(op == "or", bool_)])
+        return self.builder.one(If, [first], None, (region, other) if op == "and" else (other, region))
+
+    def splice(self, region: Region) -> None:
+        """Move a region's ops to where the builder is."""
+        for op in region.ops:
+            self.builder.region.append(op)
+
+    def _IfExp(self, node: ast.IfExp) -> Any:
+        test = self.condition(node.test)
+        if isinstance(test, bool):
+            return self.expr(node.body if test else node.orelse)
+        regions = [Region(), Region()]
+        values = []
+        for region, branch in zip(regions, (node.body, node.orelse), strict=True):
+            with self.within(region):
+                values.append(self.expr(branch))
+        self.mark(node)
+        return self._choose(node, test, regions, values)
+
+    def _choose(self, node: ast.IfExp, test: Value, regions: list[Region], values: list[Any]) -> Any:
+        if not any(isinstance(x, Value) for x in values) and values[0] == values[1] and type(values[0]) is type(values[1]):
+            return values[0]
+        plain = self._plain_values(node, regions, values)
+        if is_element(plain[0].type) and all(map(speculable, regions)):
+            for region in regions:
+                self.splice(region)
+            return self.builder.one(S.Select, [test, *plain])
+        for region, value in zip(regions, plain, strict=True):
+            with self.within(region):
+                self.builder.emit(Yield, [value])
+        return self.builder.one(If, [test], None, regions)
+
+    def _plain_values(self, node: ast.IfExp, regions: Sequence[Region], values: list[Any]) -> list[Value]:
+        """Both results as Values of one type, which control flow can select."""
+        like = next((x.type for x in values if isinstance(x, Value) and is_element(x.type)), None)
+        plain: list[Value] = []
+        for region, x in zip(regions, values, strict=True):
+            with self.within(region):
+                if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
+                    plain.append(self.builder.tile(x, partial=True))
+                elif isinstance(x, (Value, np.generic, np.ndarray, *LITERALS)):
+                    plain.append(self.builder.value(self.typed(x), like))
+                else:
+                    raise TypeRule(f"a conditional expression cannot give {describe_type(x)}")
+        a, b = (v.type for v in plain)
+        if a != b:
+            raise E.TypeMismatch(self.location(node), what=f"a conditional expression gives {a} or {b}")
+        if not is_element(a) and not isinstance(a, TileType):
+            raise TypeRule(f"a conditional expression cannot give {a}", "write an if statement around the uses")
+        return plain
+
+    def _Call(self, node: ast.Call) -> Any:
+        return self.call_node(node)
+
+
+def speculable(region: Region) -> bool:
+    """Whether running the region's ops when they are not needed is unnoticeable and cheap."""
+    return len(region.ops) <= SPECULATED and all(_harmless(op) for op in region.ops)
+
+
+def _harmless(op: Op) -> bool:
+    return isinstance(op, TileOp) and op.PURE and not op.COOPERATIVE and not op.regions
+
+
+__all__ = ["Builtin", "Expressions", "FuncDef", "LocalFunction", "PublicFunction", "speculable"]

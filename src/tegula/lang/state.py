@@ -1,0 +1,254 @@
+"""What the tracer knows at a point of the program: bindings, frames, regions, errors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from tegula import errors as E
+from tegula.errors import CompileError
+from tegula.ir import Region, Value
+from tegula.lang.definition import Definition
+from tegula.lang.flow import Flow
+from tegula.ops.base import TypeRule
+from tegula.ops.buffer import BufNew
+from tegula.ops.builder import LITERALS
+from tegula.ops.indexing import KernelBuilder
+from tegula.ops.scalar import Const
+from tegula.source import FunctionSource, Location
+from tegula.types import ArrayType, BufType, DType, StackType, TileType, is_element
+
+Binding: TypeAlias = Any
+"""What a name stands for: a Value, a literal, a tuple, a dtype, a function, a module, or one of the marks below."""
+
+# Control flow is data: these names hold whether the path has left a loop body, a loop or the function.
+RETURN, BREAK, CONTINUE, RESULT = "%return", "%break", "%continue", "%result"
+FLAGS = (RETURN, BREAK, CONTINUE)
+
+
+class Reported(Exception):
+    """A statement was given up because of an error that is already recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """Some path does not bind the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The name would be bound by a statement that has an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Paths bind the name to things that cannot become one; an error where it is read."""
+
+    error: Callable[[Location], CompileError]
+
+
+@dataclass(frozen=True, slots=True)
+class Partly:
+    """Bound except on paths that have left the loop body; plain again where those paths are guarded away."""
+
+    binding: Binding
+
+
+UNBOUND, FAILED = Unbound(), Failed()
+MARKS = (Unbound, Failed, Conflict, Partly)
+
+
+@dataclass(slots=True)
+class Frame:
+    """A function being traced. `names` is replaced, never shared, when paths split."""
+
+    source: FunctionSource
+    flow: Flow
+    lookup: Callable[[str], Any]
+    names: dict[str, Binding]
+    caller: Location | None = None
+    outer: Frame | None = None
+    is_kernel: bool = False
+    return_at: Location | None = None
+    identity: object = None
+    namespace: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Path:
+    """One way through a branch: the ops it runs and the names at its end."""
+
+    region: Region
+    names: dict[str, Binding]
+
+    @property
+    def exit(self) -> str:
+        """ "return" or "loop" if every run of the path has left the function or the loop body, else ""."""
+        if self.names.get(RETURN) is True:
+            return "return"
+        return "loop" if self.names.get(BREAK) is True or self.names.get(CONTINUE) is True else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Enough to forget what was traced since."""
+
+    region: Region
+    ops: int
+    names: dict[str, Binding]
+    errors: int
+    return_at: Location | None
+
+
+@dataclass(slots=True)
+class LocalFunction:
+    """A function defined inside a traced one; it reads the names of `frame`."""
+
+    tree: ast.FunctionDef
+    frame: Frame
+
+    @property
+    def name(self) -> str:
+        return self.tree.name
+
+
+class State:
+    """Shared state of the tracer and the primitives that everything else uses."""
+
+    def __init__(self, builder: KernelBuilder, frame: Frame) -> None:
+        self.builder = builder
+        self.frame = frame
+        self.errors: list[CompileError] = []
+        self.objects: set[Value] = set()  # tile objects that a name stands for
+        self.merged: dict[Value, tuple[Location, Location]] = {}
+        self.calls: list[object] = []  # functions being inlined
+
+    # Places ----------------------------------------------------------------------------------------------------------
+
+    def location(self, node: ast.AST | None) -> Location:
+        """The node's place; without one, the place where ops are being built."""
+        if node is None:
+            return self.builder.loc
+        return self.frame.source.location(node, self.frame.caller)
+
+    def mark(self, node: ast.AST) -> None:
+        """Ops built from now on come from this node."""
+        self.builder.loc = self.location(node)
+
+    @contextmanager
+    def within(self, region: Region) -> Iterator[None]:
+        outer, self.builder.region = self.builder.region, region
+        try:
+            yield
+        finally:
+            self.builder.region = outer
+
+    @contextmanager
+    def ruled(self, node: ast.AST) -> Iterator[None]:
+        """Operands that do not fit become errors at the node."""
+        try:
+            yield
+        except TypeRule as rule:
+            raise self.from_rule(rule, self.location(node)) from None
+
+    def from_rule(self, rule: TypeRule, loc: Location) -> CompileError:
+        return getattr(E, rule.error)(loc, help=rule.help, **rule.fields)
+
+    def record(self, error: CompileError) -> None:
+        """Keep an error, once per place even if the function holding it is inlined several times."""
+        if not any(_same_error(error, known) for known in self.errors):
+            self.errors.append(error)
+
+    def snapshot(self) -> Snapshot:
+        region = self.builder.region
+        return Snapshot(
+            region, len(region.ops), dict(self.frame.names), len(self.errors), self.frame.return_at
+        )
+
+    def restore(self, snapshot: Snapshot) -> None:
+        del snapshot.region.ops[snapshot.ops :]
+        self.builder.region = snapshot.region
+        self.frame.names = dict(snapshot.names)
+        del self.errors[snapshot.errors :]
+        self.frame.return_at = snapshot.return_at
+
+    # Constants -------------------------------------------------------------------------------------------------------
+
+    def static(self, x: Binding) -> Any:
+        """The Python number behind a literal or a constant Value; None for anything else."""
+        if isinstance(x, LITERALS):
+            return x
+        if isinstance(x, Value) and isinstance(x.owner, Const) and isinstance(x.type, DType):
+            return x.owner.attrs["value"]
+        return None
+
+    # Binding ---------------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, x: Binding) -> None:
+        """name = x. Literals get their default type; tiles become objects, shared ones keep their identity."""
+        bound = self.bound(x)
+        self.frame.names[name] = bound
+        if isinstance(bound, Value) and not bound.name and not isinstance(bound.owner, Region):
+            bound.name = name
+
+    def bound(self, x: Binding) -> Binding:
+        if isinstance(x, tuple):
+            return tuple(self.bound(part) for part in x)
+        if isinstance(x, LITERALS):
+            return self.builder.value(x)
+        if not isinstance(x, Value):
+            return x
+        if isinstance(x.type, TileType):
+            return self.new_object(x, self.builder.storage.get(x, "register"))
+        if isinstance(x.type, BufType) and x.type.storage == "register" and x in self.objects:
+            return self.new_object(self.builder.tile(x, partial=True), "register")
+        if isinstance(x.type, BufType):
+            self.objects.add(x)
+        return x
+
+    def new_object(self, tile: Value, storage: str) -> Value:
+        made = self.builder.one(BufNew, [tile], {"storage": storage})
+        self.objects.add(made)
+        return made
+
+    # Implemented by the layers above ---------------------------------------------------------------------------------
+
+    def expr(self, node: ast.expr) -> Any:
+        raise NotImplementedError
+
+    def block(self, statements: Sequence[ast.stmt]) -> None:
+        raise NotImplementedError
+
+
+def _same_error(a: CompileError, b: CompileError) -> bool:
+    if a.loc is None or b.loc is None:
+        return a is b
+    place = (a.loc.file, a.loc.line, a.loc.column), (b.loc.file, b.loc.line, b.loc.column)
+    return place[0] == place[1] and type(a) is type(b) and a.message == b.message
+
+
+def describe_type(x: Binding) -> str:
+    """A binding in an error message."""
+    if isinstance(x, Value):
+        return str(x.type.tile) if isinstance(x.type, BufType) else str(x.type)
+    if isinstance(x, tuple):
+        return f"({', '.join(map(describe_type, x))})"
+    if isinstance(x, bool):
+        return "bool"
+    if isinstance(x, int | float):
+        return "int32" if isinstance(x, int) else "float32"
+    if x is None or isinstance(x, str):
+        return repr(x)
+    return str(getattr(x, "name", None) or x)
+
+
+def is_element_value(x: Binding) -> bool:
+    return isinstance(x, Value) and is_element(x.type)
+
+
+def is_handle(x: Binding) -> bool:
+    """Whether the binding stands for memory that control flow cannot select: an array or a stack."""
+    return isinstance(x, Value) and isinstance(x.type, ArrayType | StackType)

@@ -1,0 +1,1 @@
+"""Arrays, devices, launches: what runs around compiled kernels."""

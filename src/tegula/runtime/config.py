@@ -1,0 +1,35 @@
+"""Every switch, typed and documented: `tg.config`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+MODES = ("release", "debug")
+
+
+@dataclass(slots=True)
+class Config:
+    """The switches. Setting one takes effect at the next launch; an unknown name or value is refused at once."""
+
+    mode: str = "release"
+    """"debug" checks indices and integer division at run time and reports the first violation; "release" does not."""
+    cache_kernels: bool = True
+    """Whether compiled kernels are kept on disk."""
+    kernel_cache_dir: str | None = field(default_factory=lambda: os.environ.get("TEGULA_CACHE_DIR"))
+    """Where; None: the user's cache directory. From TEGULA_CACHE_DIR."""
+    cpu_target: str = field(default_factory=lambda: os.environ.get("TEGULA_CPU", "native"))
+    """The processor that CPU kernels are compiled for: "native", "x86-64-v3", "x86-64-v4". From TEGULA_CPU."""
+    block_dim: int = 256
+    """Threads per block where neither the launch nor the kernel says."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in {f.name for f in fields(Config)}:
+            raise AttributeError(f"tg.config has no switch {name!r}")
+        if name == "mode" and value not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, got {value!r}")
+        object.__setattr__(self, name, value)
+
+
+config = Config()
