@@ -24,8 +24,8 @@ def run_pipeline(
     verify: bool = True,
     observe: Callable[[str, Kernel], None] | None = None,
 ) -> None:
-    """Run the passes in order. `verify` checks the kernel before the first and after each, naming the pass at fault;
-    `observe(name, kernel)` is called after each."""
+    """Run the passes in order. `verify` checks the kernel before the first and after each, naming the pass at
+    fault; `observe(name, kernel)` is called after each."""
     if verify:
         verify_kernel(kernel)
     for step in passes:
@@ -54,8 +54,8 @@ def walk_regions(at: Region) -> Iterator[Region]:
 
 
 def uses(region: Region) -> dict[Value, list[tuple[Op, int]]]:
-    """Where each value is used in the region and those nested in it: (op, operand position), in program order. Values
-    without a use have no entry."""
+    """Where each value is used in the region and those nested in it: (op, operand position), in program
+    order. Values without a use have no entry."""
     out: dict[Value, list[tuple[Op, int]]] = {}
     for op in region.walk():
         for at, operand in enumerate(op.operands):
@@ -64,8 +64,8 @@ def uses(region: Region) -> dict[Value, list[tuple[Op, int]]]:
 
 
 def replace(region: Region, mapping: Mapping[Value, Value]) -> None:
-    """Put mapping[v] in the place of every operand v, nested regions included. A replacement that is itself replaced is
-    followed to the end of the chain; ValueError if a chain never ends."""
+    """Put mapping[v] in the place of every operand v, nested regions included. A replacement that is itself
+    replaced is followed to the end of the chain; ValueError if a chain never ends."""
     if not mapping:
         return
     final = {value: _end_of_chain(value, mapping) for value in mapping}
@@ -84,7 +84,8 @@ def _end_of_chain(value: Value, mapping: Mapping[Value, Value]) -> Value:
 
 
 def clone_op(op: Op, mapping: MutableMapping[Value, Value]) -> Op:
-    """A copy without a parent. Operands go through `mapping`, to which the copies of all values it defines are added."""
+    """A copy without a parent. Operands go through `mapping`, to which the copies of all values it defines
+    are added."""
     copy = type(op)(
         [mapping.get(v, v) for v in op.operands],
         [v.type for v in op.results],
@@ -115,18 +116,21 @@ def clone_kernel(kernel: Kernel) -> Kernel:
     return Kernel(kernel.name, kernel.param_names, body, kernel.launch, kernel.access, kernel.loc)
 
 
-# Dead code -----------------------------------------------------------------------------------------------------------
+# Dead code --------------------------------------------------------------------------------------------------
 
 
 def is_observable(op: Op) -> bool:
-    """Whether the op itself, nested ones aside, changes anything besides its own results. Reads do not; nor does
-    filling an object that the op makes."""
-    return any(e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects())  # type: ignore[attr-defined]
+    """Whether the op itself, nested ones aside, changes anything besides its own results. Reads do not; nor
+    does filling an object that the op makes."""
+    return any(
+        e.kind != "read" and (e.value is None or e.value not in op.results)
+        for e in op.effects()  # type: ignore[attr-defined]
+    )
 
 
 def erase_dead(kernel: Kernel) -> None:
-    """Erase ops that nothing observable depends on, and carried values of `for`, `while` and `if` that only feed
-    themselves. A loop without effects and with unused results goes too, even if it might not end."""
+    """Erase ops that nothing observable depends on, and carried values of `for`, `while` and `if` that only
+    feed themselves. A loop without effects and with unused results goes too, even if it might not end."""
     live = _Liveness(kernel.body)
     _sweep(kernel.body, live)
 
@@ -177,33 +181,38 @@ class _Liveness:
         if slots is None:
             return
         for slot in slots:
-            if value in slot:
+            if value in slot[: OWN[op.NAME]]:
                 self.mark(slot)
 
 
+# How many of the values in a slot the op itself defines.
+OWN = {"if": 1, "for": 2, "while": 3}
+
+
 def carried_slots(op: Op) -> list[list[Value]] | None:
-    """For `if`, `for` and `while`: for each result, all values that stand for the same carried variable (the result,
-    the initial value, region arguments, yielded values). None for other ops."""
+    """For `if`, `for` and `while`: for each result, all values that stand for the same carried variable: the
+    result and the regions' arguments (the op's OWN), then the initial value and the yielded ones. None for
+    other ops."""
     if op.NAME == "if":
         yields = [region.terminator.operands for region in op.regions]
         return [[r, *(y[k] for y in yields)] for k, r in enumerate(op.results)]
     if op.NAME == "for":
         (body,) = op.regions
         return [
-            [r, op.operands[3 + k], body.args[1 + k], body.terminator.operands[k]]
+            [r, body.args[1 + k], op.operands[3 + k], body.terminator.operands[k]]
             for k, r in enumerate(op.results)
         ]
     if op.NAME == "while":
         condition, body = op.regions
         return [
-            [r, op.operands[k], condition.args[k], body.args[k], body.terminator.operands[k]]
+            [r, condition.args[k], body.args[k], op.operands[k], body.terminator.operands[k]]
             for k, r in enumerate(op.results)
         ]
     return None
 
 
 def erase_slots(op: Op, dead: Iterable[int]) -> None:
-    """Remove results `dead` of an `if`, `for` or `while`, with all that carries them. Nothing may use them."""
+    """Remove results `dead` of an `if`, `for` or `while`, with all that carries them. Nothing may use it."""
     gone = set(dead)
     if not gone:
         return
@@ -232,6 +241,6 @@ def _sweep(region: Region, live: _Liveness) -> None:
     for op in region.ops:
         slots = carried_slots(op)
         if slots is not None:
-            erase_slots(op, [k for k, slot in enumerate(slots) if not live.values.intersection(slot)])
+            erase_slots(op, [k for k, slot in enumerate(slots) if slot[0] not in live.values])
         for nested in op.regions:
             _sweep(nested, live)

@@ -1,7 +1,7 @@
 """The text form of the IR: a printer and a parser that are each other's inverse.
 
-One op a line, `%3.name: type = op %1, %2 [attribute = value]`, with regions in braces below it. Values are numbered in
-program order and attributes are sorted, so that equal kernels have equal text.
+One op a line, `%3.name: type = op %1, %2 [attribute = value]`, with regions in braces below it. Values are
+numbered in program order and attributes are sorted, so that equal kernels have equal text.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ _TYPES = (DType, VecType, MatType, TileType, BufType, ArrayType, StackType)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
-# Printing ------------------------------------------------------------------------------------------------------------
+# Printing ---------------------------------------------------------------------------------------------------
 
 
 def print_kernel(kernel: Kernel, locations: bool = False) -> str:
-    """The kernel's text. Without `locations`, places are left out (also those in attributes), so that the text does not
-    change when a file is edited elsewhere. InternalError for an attribute that has no text form."""
+    """The kernel's text. Without `locations`, places are left out (also those in attributes), so that the
+    text does not change when a file is edited elsewhere. InternalError for an attribute that has no text
+    form."""
     printer = _Printer(locations)
     printer.kernel(kernel)
     return "\n".join(printer.lines) + "\n"
@@ -155,7 +156,7 @@ def _float(value: float) -> str:
     return repr(value)
 
 
-# Parsing -------------------------------------------------------------------------------------------------------------
+# Parsing ----------------------------------------------------------------------------------------------------
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(

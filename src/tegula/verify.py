@@ -16,8 +16,8 @@ ISOLATED = frozenset({"tile.map", "tile.reduce", "tile.scan"})
 def verify(kernel: Kernel) -> None:
     """InternalError, naming the op and its location, unless
 
-    - every operand is defined before its use in the same region or an enclosing one (isolated regions see only
-      themselves),
+    - every operand is defined before its use, in the same region or an enclosing one (isolated regions see
+      only themselves),
     - every region ends in `yield`, its only one,
     - every op's operands are what `infer` takes and its result types are what `infer` gives,
     - parents and owners are right, and every op, region and result appears in one place only."""
@@ -93,7 +93,8 @@ class _Verifier:
 
     def types(self, op: Op) -> None:
         try:
-            wanted = type(op).infer([v.type for v in op.operands], op.attrs, op.regions)  # type: ignore[attr-defined]
+            operands = [v.type for v in op.operands]
+            wanted = type(op).infer(operands, op.attrs, op.regions)  # type: ignore[attr-defined]
         except TypeRule as error:
             self.fail(op, str(error) or f"operands do not fit: {error.fields}")
         except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

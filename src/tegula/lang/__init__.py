@@ -1,1 +1,32 @@
 """The frontend: Python functions become typed IR."""
+
+from tegula.lang.annotations import (
+    array1d,
+    array2d,
+    array3d,
+    array4d,
+    array_annotation,
+    tile,
+    tile_annotation,
+)
+from tegula.lang.decorators import FuncDef, KernelDef, constant, func, kernel, static
+from tegula.lang.definition import PublicFunction
+from tegula.lang.kernel import trace
+
+__all__ = [
+    "FuncDef",
+    "KernelDef",
+    "PublicFunction",
+    "array1d",
+    "array2d",
+    "array3d",
+    "array4d",
+    "array_annotation",
+    "constant",
+    "func",
+    "kernel",
+    "static",
+    "tile",
+    "tile_annotation",
+    "trace",
+]

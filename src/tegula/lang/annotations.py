@@ -83,7 +83,7 @@ def tile_annotation(dtype: object, shape: int | tuple[object, ...]) -> TileAnnot
     return TileAnnotation(element_or_any(dtype), tuple(extents))
 
 
-class tile:  # noqa: N801
+class tile:
     """A tile, as an annotation: `tile[float, M, N]` or `tile(dtype=float, shape=(M, N))`."""
 
     def __new__(cls, dtype: object = None, shape: int | tuple[object, ...] = ()) -> TileAnnotation:  # type: ignore[misc]

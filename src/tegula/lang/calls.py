@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -184,7 +185,7 @@ class Calls(State):
         if len(args) != 1 or kwargs:
             raise E.WrongArguments(self.location(node), what=f"{kind.__name__} takes one argument")
         (x,) = args
-        if isinstance(x, LITERALS) and not (kind is int and x != x):
+        if isinstance(x, LITERALS) and (kind is not int or math.isfinite(x)):
             return kind(x)
         if kind is bool:
             return self.builder.truth(x) if not self.builder.is_tile(x) else self.builder.cast(x, bool_)
@@ -363,7 +364,9 @@ class Calls(State):
             return x
         return self.bound(x)
 
-    def call_local(self, f: LocalFunction, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+    def call_local(
+        self, f: LocalFunction, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
+    ) -> Any:
         a = f.tree.args
         if a.vararg or a.kwarg:
             raise E.UnsupportedPython(self.location(f.tree), what="a '*' parameter")
@@ -382,7 +385,9 @@ class Calls(State):
                 raise E.WrongArguments(self.location(node), what=what)
         names = self._parameters(f.name, parameters, ordered, node)
         outer = f.frame
-        frame = Frame(outer.source, Flow(f.tree), outer.lookup, names, self.builder.loc, outer, identity=f.tree)
+        frame = Frame(
+            outer.source, Flow(f.tree), outer.lookup, names, self.builder.loc, outer, identity=f.tree
+        )
         return self.inline(frame, f.tree.body, f.name, node)
 
     def _local_parameters(self, a: ast.arguments) -> list[Parameter]:
@@ -455,4 +460,3 @@ def _match_element(wanted: Any, x: Any) -> int | None:
 
 def _wanted(p: Parameter) -> str:
     return "anything" if p.annotation is ANY else str(getattr(p.annotation, "__name__", p.annotation))
-

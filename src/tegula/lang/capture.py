@@ -18,18 +18,27 @@ from tegula.source import Location
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType
 
 ALIASES: dict[str, object] = {"bool": DTYPES["bool"], "bool_": DTYPES["bool"]}
-CONSTANTS: dict[str, float] = {
-    **{name: math.pi for name in ("pi", "PI")},
-    **{name: math.tau for name in ("tau", "TAU", "two_pi", "TWO_PI")},
-    **{name: math.e for name in ("e", "E")},
-    **{name: math.inf for name in ("inf", "INF")},
-    **{name: math.nan for name in ("nan", "NAN")},
-    **{"half_pi": math.pi / 2, "HALF_PI": math.pi / 2, "phi": (1 + 5**0.5) / 2, "PHI": (1 + 5**0.5) / 2},
-    **{"log2e": math.log2(math.e), "LOG2E": math.log2(math.e), "log10e": math.log10(math.e)},
-    **{"LOG10E": math.log10(math.e), "ln2": math.log(2), "LN2": math.log(2), "ln10": math.log(10)},
-    "LN10": math.log(10),
-}
-BUILTINS = ("int", "float", "bool", "min", "max", "abs", "len", "round", "range", "print", "pow", "type", "sum")
+_CONSTANTS = {
+    "pi": math.pi, "tau": math.tau, "two_pi": math.tau, "half_pi": math.pi / 2, "e": math.e, "inf": math.inf,
+    "nan": math.nan, "phi": (1 + 5**0.5) / 2, "log2e": math.log2(math.e), "log10e": math.log10(math.e),
+    "ln2": math.log(2), "ln10": math.log(10),
+}  # fmt: skip
+CONSTANTS: dict[str, float] = {**_CONSTANTS, **{name.upper(): x for name, x in _CONSTANTS.items()}}
+BUILTINS = (
+    "int",
+    "float",
+    "bool",
+    "min",
+    "max",
+    "abs",
+    "len",
+    "round",
+    "range",
+    "print",
+    "pow",
+    "type",
+    "sum",
+)
 SPECIAL = ("tid", "static", "constant", "print", "range")
 """Functions of the language that the tracer itself knows."""
 
@@ -73,7 +82,12 @@ def capture(name: str, x: Any, loc: Location) -> Any:
         return x
     if isinstance(x, bool | int | float):
         return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
-    if isinstance(x, np.generic) and x.dtype.kind in "biuf" or isinstance(x, np.generic) and x.dtype.kind == "V":
+    if (
+        isinstance(x, np.generic)
+        and x.dtype.kind in "biuf"
+        or isinstance(x, np.generic)
+        and x.dtype.kind == "V"
+    ):
         return x
     if isinstance(x, np.ndarray) and x.ndim in (1, 2) and 0 < x.size <= 64 and x.dtype.kind in "biuf":
         return x

@@ -10,19 +10,10 @@ import numpy as np
 
 from tegula import errors as E
 from tegula.ir import Op, Region, Value
-from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.calls import Calls
+from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.definition import FuncDef, PublicFunction
-from tegula.lang.state import (
-    Conflict,
-    Failed,
-    Frame,
-    LocalFunction,
-    Partly,
-    Reported,
-    Unbound,
-    describe_type,
-)
+from tegula.lang.state import Conflict, Failed, Frame, LocalFunction, Partly, Reported, Unbound, describe_type
 from tegula.ops import scalar as S
 from tegula.ops.base import TileOp, TypeRule
 from tegula.ops.builder import LITERALS
@@ -107,9 +98,8 @@ class Expressions(Calls):
         self.mark(node)
         if isinstance(owner, Namespace | Opaque):
             return attribute(owner, node.attr, self.library, self.location(node))
-        if isinstance(owner, VecType | MatType | DType) and node.attr in ("dtype", "length", "name"):
-            if hasattr(owner, node.attr):
-                return getattr(owner, node.attr)
+        if isinstance(owner, VecType | MatType) and hasattr(type(owner), node.attr):
+            return getattr(owner, node.attr)
         if not isinstance(owner, Value):
             raise E.UnknownAttribute(self.location(node), owner=describe_type(owner), name=node.attr)
         return self.builder.attribute(owner, node.attr)
@@ -243,7 +233,9 @@ class Expressions(Calls):
     def _compare_static(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> bool:
         """Dtypes, strings, None, functions and tuples of constants are compared in Python."""
         builtin = {float: "float32", int: "int32", bool: "bool"}
-        left, right = (str(builtin.get(x, x)) if is_element(x) or x in (float, int, bool) else x for x in (left, right))
+        left, right = (
+            str(builtin.get(x, x)) if is_element(x) or x in (float, int, bool) else x for x in (left, right)
+        )
         if any(isinstance(x, Value) for x in (left, right)) or not isinstance(op, ast.Eq | ast.NotEq):
             what = f"cannot compare {describe_type(left)} and {describe_type(right)}"
             raise E.TypeMismatch(self.location(node), what=what)
@@ -316,7 +308,11 @@ class Expressions(Calls):
         return self._choose(node, test, regions, values)
 
     def _choose(self, node: ast.IfExp, test: Value, regions: list[Region], values: list[Any]) -> Any:
-        if not any(isinstance(x, Value) for x in values) and values[0] == values[1] and type(values[0]) is type(values[1]):
+        if (
+            not any(isinstance(x, Value) for x in values)
+            and values[0] == values[1]
+            and type(values[0]) is type(values[1])
+        ):
             return values[0]
         plain = self._plain_values(node, regions, values)
         if is_element(plain[0].type) and all(map(speculable, regions)):
@@ -344,7 +340,9 @@ class Expressions(Calls):
         if a != b:
             raise E.TypeMismatch(self.location(node), what=f"a conditional expression gives {a} or {b}")
         if not is_element(a) and not isinstance(a, TileType):
-            raise TypeRule(f"a conditional expression cannot give {a}", "write an if statement around the uses")
+            raise TypeRule(
+                f"a conditional expression cannot give {a}", "write an if statement around the uses"
+            )
         return plain
 
     def _Call(self, node: ast.Call) -> Any:

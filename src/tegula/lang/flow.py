@@ -25,7 +25,9 @@ class Flow:
         self.reads: dict[str, list[Position]] = {}
         self.read_by_nested: set[str] = set()
         self.loops: list[tuple[Position, Position]] = []
-        self.locals: set[str] = {a.arg for a in [*tree.args.args, *tree.args.kwonlyargs, *tree.args.posonlyargs]}
+        self.locals: set[str] = {
+            a.arg for a in [*tree.args.args, *tree.args.kwonlyargs, *tree.args.posonlyargs]
+        }
         for statement in tree.body:
             self._visit(statement, in_loop=False)
         self.locals |= bindings(tree.body).rebound | bindings(tree.body).updated

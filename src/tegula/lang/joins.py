@@ -24,6 +24,7 @@ from tegula.lang.state import (
     is_element_value,
     is_handle,
 )
+from tegula.ops.base import TypeRule
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.ops.tile import TileEmpty
@@ -109,7 +110,7 @@ class Joins(Expressions):
             parts = [(x, _DEAD) for x in a] if isinstance(a, tuple) else [(_DEAD, x) for x in b]
             return self._merge_tuples(name, parts, p, q)
         known = b if a is _DEAD else a
-        if _same_static(a, b) or ((a is _DEAD or b is _DEAD) and self._outlives(known, p, q)):
+        if same_static(a, b) or ((a is _DEAD or b is _DEAD) and self._outlives(known, p, q)):
             return _keep(known)
         like = next((x.type for x in (a, b) if is_element_value(x)), None)
         first, second = self._selectable(a, p, like), self._selectable(b, q, like)
@@ -135,11 +136,11 @@ class Joins(Expressions):
             return None
         with self.within(path.region):
             if isinstance(x, Value):
-                return self.builder.tile(x, partial=True) if isinstance(x.type, BufType) else x
+                return self.handed_over(x) if isinstance(x.type, BufType) else x
             fits = like is not None and isinstance(x, bool) == (like == bool_)
             try:
                 return self.builder.value(x, like if fits else None)
-            except Exception:
+            except TypeRule:
                 return None
 
     def _anything(self, t: Type, region: Region) -> Value:
@@ -167,25 +168,26 @@ class Joins(Expressions):
         return self.merged_object(result, handles)
 
     def merged_object(self, tile: Value, handles: list[Value]) -> Value:
-        """A new object for a tile that came from several; changing it is refused if one of them was shared."""
+        """A new object for a tile that came from one of several; shared ones are remembered (see `aliases.py`)."""
         shared = [h for h in handles if h.type.storage == "shared"]  # type: ignore[union-attr]
         made = self.new_object(tile, "shared" if shared and len(shared) == len(handles) else "register")
         if shared:
-            places = [_place(h) for h in (handles if len(handles) > 1 else handles * 2)]
-            self.merged[made] = (places[0], places[1])
+            self.merged[made] = shared
         return made
 
-
-def _place(x: Value) -> Location:
-    assert isinstance(x.owner, Op)
-    return x.owner.loc
+    def handed_over(self, x: Value) -> Value:
+        """The tile that a name hands to a join or to the next round of a loop."""
+        value = self.builder.tile(x, partial=True)
+        if isinstance(value.owner, Op) and value is not x:
+            self.handovers.add(value.owner)
+        return value
 
 
 def _keep(binding: Binding) -> Merge:
     return Merge([], [], lambda results: binding)
 
 
-def _same_static(a: Binding, b: Binding) -> bool:
+def same_static(a: Binding, b: Binding) -> bool:
     if isinstance(a, Value) or isinstance(b, Value) or a is _DEAD or b is _DEAD:
         return a is b
     return type(a) is type(b) and bool(a == b)

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 from tegula import errors as E
 from tegula.errors import CompileError
-from tegula.ir import Region, Value
-from tegula.lang.definition import Definition
+from tegula.ir import Op, Region, Value
 from tegula.lang.flow import Flow
 from tegula.ops.base import TypeRule
 from tegula.ops.buffer import BufNew
@@ -83,10 +82,13 @@ class Path:
 
     region: Region
     names: dict[str, Binding]
+    left: str = ""
 
     @property
     def exit(self) -> str:
         """ "return" or "loop" if every run of the path has left the function or the loop body, else ""."""
+        if self.left:
+            return self.left
         if self.names.get(RETURN) is True:
             return "return"
         return "loop" if self.names.get(BREAK) is True or self.names.get(CONTINUE) is True else ""
@@ -123,7 +125,8 @@ class State:
         self.frame = frame
         self.errors: list[CompileError] = []
         self.objects: set[Value] = set()  # tile objects that a name stands for
-        self.merged: dict[Value, tuple[Location, Location]] = {}
+        self.merged: dict[Value, list[Value]] = {}  # objects made at joins: the shared objects they may be
+        self.handovers: set[Op] = set()  # reads made for joins
         self.calls: list[object] = []  # functions being inlined
 
     # Places ----------------------------------------------------------------------------------------------------------
@@ -191,7 +194,7 @@ class State:
         """name = x. Literals get their default type; tiles become objects, shared ones keep their identity."""
         bound = self.bound(x)
         self.frame.names[name] = bound
-        if isinstance(bound, Value) and not bound.name and not isinstance(bound.owner, Region):
+        if isinstance(bound, Value) and not bound.name:
             bound.name = name
 
     def bound(self, x: Binding) -> Binding:
@@ -226,7 +229,7 @@ class State:
 def _same_error(a: CompileError, b: CompileError) -> bool:
     if a.loc is None or b.loc is None:
         return a is b
-    place = (a.loc.file, a.loc.line, a.loc.column), (b.loc.file, b.loc.line, b.loc.column)
+    place = ((a.loc.file, a.loc.line, a.loc.column), (b.loc.file, b.loc.line, b.loc.column))
     return place[0] == place[1] and type(a) is type(b) and a.message == b.message
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tegula.ir import Effect, Region
 from tegula.ops.base import TileOp, require
 from tegula.types import TileType, Type, bool_, is_element
@@ -28,6 +30,12 @@ class Print(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("io"),)
 
+    @staticmethod
+    def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
+        """The line that one lane prints; operands: its scalars, vectors and matrices."""
+        values = iter(operands)
+        return "".join(_text(next(values)) if part is None else part for part in attrs["parts"])
+
 
 class PrintTile(TileOp):
     """Prints a tile, once per block. Cooperative."""
@@ -47,6 +55,11 @@ class PrintTile(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("io"),)
 
+    @staticmethod
+    def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
+        """The text that a block prints for a tile of shape [*shape, *element_shape]."""
+        return _text(operands[0])
+
 
 class Assert(TileOp):
     """Fails the launch where the operand is false; attribute `message`. The first failure is reported with its block
@@ -65,3 +78,10 @@ class Assert(TileOp):
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("io"),)
+
+
+def _text(x: np.ndarray) -> str:
+    """A scalar in the fewest digits that tell it from its neighbours, others as nested lists of them."""
+    if x.ndim == 0:
+        return str(x[()])
+    return f"[{', '.join(_text(item) for item in x)}]"

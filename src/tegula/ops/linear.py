@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tegula.ir import Region
 from tegula.ops.base import TileOp, TypeRule, require
+from tegula.ops.convert import convert
 from tegula.ops.tile import tile_type
-from tegula.types import TileType, Type, scalar_of
+from tegula.types import TileType, Type, from_numpy, scalar_of
 
 
 class TileMatmul(TileOp):
@@ -38,3 +41,19 @@ class TileMatmul(TileOp):
             f"a matrix product cannot mix {a.dtype}, {b.dtype} and {c.dtype}",
         )
         return [TileType(c.dtype, c.shape)]
+
+    @staticmethod
+    def ref(
+        attrs: Mapping[str, Any],
+        a: np.ndarray,
+        b: np.ndarray,
+        c: np.ndarray,
+        alpha: np.ndarray,
+        beta: np.ndarray,
+        rank: int,
+    ) -> np.ndarray:
+        out = c.dtype
+        work = np.dtype(np.float32) if from_numpy(out).is_float and out.itemsize < 4 else out
+        a, b, c, alpha, beta = (convert(x, work) for x in (a, b, c, alpha, beta))
+        with np.errstate(all="ignore"):
+            return convert((alpha * np.matmul(a, b) + beta * c).astype(work, copy=False), out)

@@ -11,11 +11,14 @@ from tegula.ir import Effect, Region
 from tegula.ops.array import array_type
 from tegula.ops.base import TileOp, TypeRule, element, require
 from tegula.ops.buffer import accessed
+from tegula.ops.convert import convert
+from tegula.ops.scalar import rounded
 from tegula.types import (
     ElementType,
     TileType,
     Type,
     components,
+    from_numpy,
     int32,
     scalar_of,
 )
@@ -51,6 +54,10 @@ class TileFull(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         return [TileType(element(operands[0]), check_shape(attrs["shape"]))]
 
+    @staticmethod
+    def ref(attrs: Attrs, value: np.ndarray, rank: int) -> np.ndarray:
+        return np.broadcast_to(value, (*attrs["shape"], *value.shape)).copy()
+
 
 class TileEmpty(TileOp):
     """A tile of attribute `type` with unspecified elements (zeros in the interpreter)."""
@@ -78,6 +85,11 @@ class TileArange(TileOp):
             operands[0] == operands[1] == scalar_of(element(operands[0])), "arange takes scalars of one type"
         )
         return [TileType(element(operands[0]), check_shape((attrs["count"],)))]
+
+    @staticmethod
+    def ref(attrs: Attrs, start: np.ndarray, step: np.ndarray, rank: int) -> np.ndarray:
+        i = convert(np.arange(attrs["count"], dtype=np.int64), start.dtype)
+        return rounded(lambda a, b, k: a + b * k, np.full_like(i, start), np.full_like(i, step), i)
 
 
 def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> TileType:
@@ -244,6 +256,10 @@ class TileReshape(TileOp):
             raise TypeRule("", "", "ShapeMismatch", what="reshape", left=tile.shape, right=made.shape)
         return [made]
 
+    @staticmethod
+    def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
+        return tile.reshape((*attrs["shape"], *tile.shape[rank:]))
+
 
 class TilePermute(TileOp):
     """Dimension k of the result is dimension `perm[k]` (attribute) of the operand."""
@@ -261,6 +277,10 @@ class TilePermute(TileOp):
         )
         return [TileType(tile.dtype, tuple(tile.shape[d] for d in perm))]
 
+    @staticmethod
+    def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
+        return tile.transpose((*attrs["perm"], *range(rank, tile.ndim)))
+
 
 class TileSlice(TileOp):
     """Part of a tile value. Operands: tile, one start per dimension; attributes `shape`, `dims`, `steps` as in
@@ -275,6 +295,16 @@ class TileSlice(TileOp):
         tile = tile_type(operands[0])
         require(len(operands) == 1 + len(tile.shape), "a slice gives one start per dimension")
         return [TileType(tile.dtype, check_shape(attrs["shape"]))]
+
+    @staticmethod
+    def ref(attrs: Attrs, tile: np.ndarray, *starts_and_rank: Any) -> np.ndarray:
+        *starts, _ = starts_and_rank
+        steps = np.meshgrid(*(np.arange(n) for n in attrs["shape"]), indexing="ij")
+        at = [np.full(attrs["shape"], int(start)) for start in starts]
+        for along, dim, step in zip(steps, attrs["dims"], attrs["steps"], strict=True):
+            if dim >= 0:
+                at[dim] = at[dim] + along * step
+        return tile[tuple(at)]
 
 
 class TileExtract(TileOp):
@@ -306,6 +336,16 @@ class TileGather(TileOp):
         axis = attrs["axis"]
         return [TileType(tile.dtype, (*tile.shape[:axis], index.shape[0], *tile.shape[axis + 1 :]))]
 
+    @staticmethod
+    def ref(attrs: Attrs, tile: np.ndarray, index: np.ndarray, rank: int) -> np.ndarray:
+        axis = attrs["axis"]
+        n = tile.shape[axis]
+        at = index.astype(np.int64)
+        at = np.where(at < 0, at + n, at)
+        inside = (at >= 0) & (at < n)
+        taken = np.take(tile, np.where(inside, at, 0), axis)
+        return np.where(inside.reshape((-1,) + (1,) * (tile.ndim - axis - 1)), taken, np.zeros_like(taken))
+
 
 class TileConcat(TileOp):
     """Tiles joined along `axis` (attribute)."""
@@ -326,6 +366,11 @@ class TileConcat(TileOp):
         first = tiles[0]
         total = sum(t.shape[axis] for t in tiles)
         return [TileType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))]
+
+    @staticmethod
+    def ref(attrs: Attrs, *tiles_and_rank: Any) -> np.ndarray:
+        *tiles, _ = tiles_and_rank
+        return np.concatenate(tiles, attrs["axis"])
 
 
 def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tuple[int, ...]:
@@ -373,6 +418,15 @@ class TileArgReduce(TileOp):
         tile = tile_type(operands[0], partial=True)
         require(components(tile.dtype) == 1, f"argmin and argmax need scalars, got {tile}")
         return [TileType(int32, (1,))]
+
+    @staticmethod
+    def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
+        flat = tile.reshape(-1).astype(np.float64) if from_numpy(tile.dtype).is_float else tile.reshape(-1)
+        numbers = np.flatnonzero(~np.isnan(flat))
+        if not len(numbers):
+            return np.zeros(1, np.int32)
+        best = (np.argmin if attrs["op"] == "min" else np.argmax)(flat[numbers])
+        return numbers[best : best + 1].astype(np.int32)
 
 
 class TileScan(TileOp):

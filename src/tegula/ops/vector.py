@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tegula.ir import Region
 from tegula.ops.base import TileOp, element, require
 from tegula.types import DType, Type, components, element_shape, scalar_of
@@ -29,6 +31,11 @@ class VecMake(TileOp):
             require(t == scalar_of(made), f"a component of {made} must be {scalar_of(made)}, got {t}")
         return [made]
 
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        shape = operands[0].shape + element_shape(attrs["type"])
+        return np.stack(operands, -1).reshape(shape)
+
 
 class VecSplat(TileOp):
     """A vector or matrix (attribute `type`) with the operand in every component."""
@@ -44,6 +51,12 @@ class VecSplat(TileOp):
             f"a component of {made} must be {scalar_of(made)}, got {operands[0]}",
         )
         return [made]
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        (x,) = operands
+        shape = element_shape(attrs["type"])
+        return np.broadcast_to(x.reshape(x.shape + (1,) * len(shape)), x.shape + shape).copy()
 
 
 def _check_indices(composite: Type, indices: Sequence[Type]) -> DType:
@@ -65,6 +78,14 @@ class VecExtract(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         return [_check_indices(operands[0], operands[1:])]
 
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        composite, *indices = operands
+        at = [
+            np.where((i >= 0) & (i < n), i, n - 1) for i, n in zip(indices, composite.shape[1:], strict=True)
+        ]
+        return composite[(np.arange(len(composite)), *(i.astype(np.intp) for i in at))]
+
 
 class VecInsert(TileOp):
     """Operands: composite, value, indices. The composite with one component replaced; an index outside changes none."""
@@ -77,3 +98,13 @@ class VecInsert(TileOp):
         scalar = _check_indices(operands[0], operands[2:])
         require(operands[1] == scalar, f"a component of {operands[0]} must be {scalar}, got {operands[1]}")
         return [operands[0]]
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        composite, value, *indices = operands
+        inside = np.ones(len(composite), np.bool_)
+        for i, n in zip(indices, composite.shape[1:], strict=True):
+            inside &= (i >= 0) & (i < n)
+        out = composite.copy()
+        out[(inside.nonzero()[0], *(i[inside].astype(np.intp) for i in indices))] = value[inside]
+        return out

@@ -1,0 +1,377 @@
+"""Element access to arrays and tiles from scalar code, views, atomics, and reports to the host."""
+
+from __future__ import annotations
+
+from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.state import State
+from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.text import constant, memory_type, register_type
+from tegula.errors import InternalError
+from tegula.ir import Op, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
+from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
+from tegula.ops.debug import Assert, Print
+from tegula.ops.lane import Tid
+from tegula.ops.stack import StackCount
+from tegula.ops.tile import TileExtract
+from tegula.types import (
+    ArrayType,
+    DType,
+    ElementType,
+    MatType,
+    components,
+    element_bytes,
+    element_shape,
+    float32,
+    float64,
+    int32,
+    scalar_of,
+)
+
+RECORD_SLOTS = 16
+RECORD_BYTES = 8 * RECORD_SLOTS
+RECORD_HEADER = 4
+RECORDS = 4096
+
+
+def lower_access(s: State, op: Op) -> Components | None:
+    """Lower a lane op that touches memory. The result's components, or None if it has none; InternalError for an op
+    that is not one."""
+    rule = _RULES.get(type(op))
+    if rule is None:
+        raise InternalError(f"no lowering of {op.NAME} in lane code")
+    return rule(s, op)
+
+
+# Arrays --------------------------------------------------------------------------------------------------------------
+
+
+def array_view(s: State, op: Op) -> None:
+    """Basic indexing: a new descriptor."""
+    source = s.arrays[op.operands[0]]
+    rest = iter(op.operands[1:])
+    pointer, shape, strides = source.pointer, [], []
+    spec = op.attrs["spec"]
+    for entry, stride in zip(spec, source.strides, strict=True):
+        start = s.i64(next(rest))
+        pointer = s.memory.bytes_offset(pointer, s.memory.mul(start, stride))
+        if entry != "index":
+            shape.append(s.i64(next(rest)))
+            strides.append(s.memory.mul(stride, str(entry[1])))
+    contiguous = source.contiguous and spec[-1] == ("slice", 1)
+    s.arrays[op.result] = ArrayAt(pointer, source.dtype, tuple(shape), tuple(strides), contiguous, source.name)
+
+
+def array_address(s: State, op: Op, array: ArrayAt, indices: list[Value]) -> tuple[str, str | None]:
+    """The element's address, and in debug mode whether it lies inside (a spare element's address where it does not)."""
+    values = [s.i64(v) for v in indices]
+    pointer, last = array.pointer, len(values) - 1
+    for d, (i, stride) in enumerate(zip(values, array.strides, strict=True)):
+        unit = str(element_bytes(array.dtype)) if array.contiguous and d == last else stride
+        pointer = s.memory.bytes_offset(pointer, s.memory.mul(i, unit))
+    if not s.debug:
+        return pointer, None
+    ok = "true"
+    for i, n in zip(values, array.shape, strict=True):
+        ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
+    site = s.site("bounds", op.loc, array=array.name, rank=len(values))
+    report_unless(s, ok, site, [*values, *array.shape])
+    return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, array.dtype)}"), ok
+
+
+def _and(s: State, a: str, b: str) -> str:
+    return b if a == "true" else s.code.emit(f"and i1 {a}, {b}")
+
+
+def spare(s: State, dtype: ElementType) -> str:
+    """An element of scratch memory that dropped accesses go to."""
+    return s.allocate("spare", dtype, (1,)).pointer
+
+
+def _array_load(s: State, op: Op) -> Components:
+    array = s.arrays[op.operands[0]]
+    pointer, _ = array_address(s, op, array, op.operands[1:])
+    return s.memory.load_element(pointer, array.dtype)
+
+
+def _array_store(s: State, op: Op) -> None:
+    array = s.arrays[op.operands[0]]
+    pointer, _ = array_address(s, op, array, op.operands[2:])
+    s.memory.store_element(pointer, s.components(op.operands[1]), array.dtype)
+
+
+def _array_shape(s: State, op: Op) -> Components:
+    n = s.arrays[op.operands[0]].shape[op.attrs["dim"]]
+    return (s.code.emit(f"trunc i64 {n} to i32"),)
+
+
+def _array_atomic(s: State, op: Op) -> Components:
+    array = s.arrays[op.operands[0]]
+    pointer, _ = array_address(s, op, array, op.operands[2:])
+    return atomic_element(s, op.attrs["op"], pointer, array.dtype, s.components(op.operands[1]))
+
+
+def atomic_element(s: State, kind: str, pointer: str, dtype: ElementType, value: Components) -> Components:
+    """An atomic on each component; the previous ones."""
+    scalar = scalar_of(dtype)
+    return tuple(
+        atomic(s, kind, s.memory.offset(pointer, str(c), scalar), scalar, part) for c, part in enumerate(value)
+    )
+
+
+_COMBINE: dict[str, type[Op]] = {"add": S.Add, "sub": S.Sub, "min": S.Min, "max": S.Max}
+_DIRECT_INT = {"add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor", "exch": "xchg"}
+
+
+def atomic(s: State, kind: str, pointer: str, dtype: DType, value: str) -> str:
+    """An atomic read-modify-write of one scalar; the previous value."""
+    t, align = memory_type(dtype), max(1, dtype.bits // 8)
+    name = _DIRECT_INT.get(kind)
+    if dtype.is_int and name is None:
+        name = ("" if dtype.kind == "i" else "u") + kind
+    if dtype in (float32, float64):
+        name = {"add": "fadd", "sub": "fsub", "exch": "xchg"}.get(kind)
+    if name is not None and not dtype.is_bool and (dtype.is_int or dtype in (float32, float64)):
+        return s.code.emit(f"atomicrmw {name} ptr {pointer}, {t} {value} monotonic, align {align}")
+    return _compare_and_swap_loop(s, kind, pointer, dtype, value)
+
+
+def _compare_and_swap_loop(s: State, kind: str, pointer: str, dtype: DType, value: str) -> str:
+    """For what the machine has no instruction for: min, max and exchange of floats, 16-bit floats."""
+    code, bits = s.code, f"i{dtype.bits}"
+    t = register_type(dtype, 1)
+    first = code.emit(f"load atomic {bits}, ptr {pointer} monotonic, align {dtype.bits // 8}")
+    head, done, before = code.label("cas"), code.label("swapped"), code.block
+    code.jump(head)
+    code.place(head)
+    seen = code.fresh("seen")
+    at = len(code.lines)
+    code.line("")
+    old = seen if t == bits else code.emit(f"bitcast {bits} {seen} to {t}")
+    made = value if kind == "exch" else elementwise(code, _stand_in(kind), dtype, [old, value], 1)
+    new = made if t == bits else code.emit(f"bitcast {t} {made} to {bits}")
+    pair = code.emit(f"cmpxchg ptr {pointer}, {bits} {seen}, {bits} {new} monotonic monotonic")
+    found = code.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+    code.lines[at] = f"  {seen} = phi {bits} [ {first}, %{before} ], [ {found}, %{code.block} ]"
+    code.branch(code.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 1"), done, head)
+    code.place(done)
+    return found if t == bits else code.emit(f"bitcast {bits} {found} to {t}")
+
+
+def _stand_in(kind: str) -> Op:
+    return _COMBINE[kind]([], [])
+
+
+def _array_cas(s: State, op: Op) -> Components:
+    array = s.arrays[op.operands[0]]
+    pointer, _ = array_address(s, op, array, op.operands[3:])
+    scalar = scalar_of(array.dtype)
+    bits = f"i{scalar.bits}"
+    expected, value = (_as_bits(s, s.scalar(v), scalar) for v in op.operands[1:3])
+    pair = s.code.emit(f"cmpxchg ptr {pointer}, {bits} {expected}, {bits} {value} monotonic monotonic")
+    found = s.code.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
+    t = register_type(scalar, 1)
+    return (found if t == bits else s.code.emit(f"bitcast {bits} {found} to {t}"),)
+
+
+def _as_bits(s: State, value: str, dtype: DType) -> str:
+    t, bits = register_type(dtype, 1), f"i{dtype.bits}"
+    return value if t == bits else s.code.emit(f"bitcast {t} {value} to {bits}")
+
+
+# Tiles ---------------------------------------------------------------------------------------------------------------
+
+
+def buffer_view(s: State, op: Op) -> None:
+    """A view of part of a buffer: another pointer, other strides."""
+    source = s.buffers[op.operands[0]] if op.operands[0] in s.buffers else s.tiles[op.operands[0]]
+    made = sliced(s, source, [s.i64(v) for v in op.operands[1:]], op.attrs)
+    (s.buffers if isinstance(op, BufView) else s.tiles)[op.result] = made
+
+
+def sliced(s: State, source: View, starts: list[str], attrs: dict[str, tuple[int, ...]]) -> View:
+    pointer = s.memory.at(source, starts)
+    strides = tuple(source.strides[d] * step for d, step in zip(attrs["dims"], attrs["steps"], strict=True))
+    return View(pointer, source.dtype, tuple(attrs["shape"]), strides, source.component_stride)
+
+
+def reshaped(source: View, shape: tuple[int, ...]) -> View:
+    """The same packed elements under another shape."""
+    from tegula.codegen.storage import packed_strides
+
+    if not source.packed and source.component_stride == 1:
+        raise InternalError("only packed tiles can be reshaped")
+    unit = components(source.dtype) if source.component_stride == 1 else 1
+    return View(source.pointer, source.dtype, shape, packed_strides(shape, unit), source.component_stride)
+
+
+def _buffer_reshape(s: State, op: Op) -> None:
+    s.buffers[op.result] = reshaped(s.buffers[op.operands[0]], tuple(op.attrs["shape"]))
+
+
+def _accessed(s: State, op: Op, view: View, indices: list[Value]) -> tuple[str, ElementType, int]:
+    """Address, type and component stride of t[i, ...], which may name a component or a row of an element."""
+    rank = len(view.shape)
+    values = [s.i64(v) for v in indices]
+    pointer = s.memory.at(view, values[:rank])
+    if s.debug:
+        pointer = _checked(s, op, view, values[:rank], pointer)
+    inner, t = values[rank:], view.dtype
+    if not inner:
+        return pointer, t, view.component_stride
+    row = inner[0]
+    if isinstance(t, MatType):
+        row = s.memory.mul(row, str(t.cols))
+        if len(inner) == 2:
+            row = s.memory.add(row, inner[1])
+    scalar = scalar_of(t)
+    pointer = s.memory.offset(pointer, s.memory.mul(row, str(view.component_stride)), scalar)
+    from tegula.types import VecType
+
+    whole_row = isinstance(t, MatType) and len(inner) == 1
+    return pointer, VecType(t.cols, scalar) if whole_row else scalar, view.component_stride  # type: ignore[union-attr]
+
+
+def _checked(s: State, op: Op, view: View, values: list[str], pointer: str) -> str:
+    ok = "true"
+    for i, n in zip(values, view.shape, strict=True):
+        ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
+    site = s.site("bounds", op.loc, array=op.operands[0].name or "tile", rank=len(values))
+    report_unless(s, ok, site, [*values, *map(str, view.shape)])
+    return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, view.dtype)}")
+
+
+def _get(s: State, op: Op) -> Components:
+    source = op.operands[0]
+    view = s.buffers[source] if source in s.buffers else s.tiles[source]
+    pointer, t, stride = _accessed(s, op, view, op.operands[1:])
+    return s.memory.load_element(pointer, t, stride)
+
+
+def _set(s: State, op: Op) -> None:
+    pointer, t, stride = _accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
+    s.memory.store_element(pointer, s.components(op.operands[1]), t, stride)
+
+
+def _update(s: State, op: Op) -> None:
+    """A block is run by one thread: the lanes' updates follow each other."""
+    pointer, t, stride = _accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
+    kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.attrs["op"]]
+    old = s.memory.load_element(pointer, t, stride)
+    scalar = scalar_of(t)
+    made = tuple(
+        elementwise(s.code, kind([], []), scalar, [a, b], 1)
+        for a, b in zip(old, s.components(op.operands[1]), strict=True)
+    )
+    s.memory.store_element(pointer, made, t, stride)
+
+
+def _stack_count(s: State, op: Op) -> Components:
+    return (s.code.emit(f"load i32, ptr {s.stacks[op.operands[0]][0]}, align 4"),)
+
+
+# Thread index --------------------------------------------------------------------------------------------------------
+
+
+def thread_component(s: State, k: int, uniform: bool) -> str:
+    """Component k of the thread index, i32. `uniform`: the block's, else the lane's."""
+    launch, code = s.kernel.launch, s.code
+    last = launch.ndim - 1
+    if launch.last_is_block:
+        if k == last:
+            return code.emit(f"trunc i64 {s.lane} to i32")
+        return _unflattened(s, s.block, k, last)
+    base = code.emit(f"mul i64 {s.block}, {s.block_dim}")
+    if uniform:
+        return _unflattened(s, base, k, launch.ndim)
+    if launch.ndim == 1:
+        return code.emit(f"trunc i64 {code.emit(f'add i64 {base}, {s.lane}')} to i32")
+    if k == last and launch.uniform[k - 1]:
+        start = code.emit(f"urem i64 {base}, {s.dims[k]}")
+        return code.emit(f"trunc i64 {code.emit(f'add i64 {start}, {s.lane}')} to i32")
+    return _unflattened(s, code.emit(f"add i64 {base}, {s.lane}"), k, launch.ndim)
+
+
+def _unflattened(s: State, linear: str, k: int, rank: int) -> str:
+    code = s.code
+    for d in range(rank - 1, k, -1):
+        linear = code.emit(f"udiv i64 {linear}, {s.dims[d]}")
+    if k > 0:
+        linear = code.emit(f"urem i64 {linear}, {s.dims[k]}")
+    return code.emit(f"trunc i64 {linear} to i32")
+
+
+# Reports -------------------------------------------------------------------------------------------------------------
+
+
+def report_unless(s: State, ok: str, site: int, values: list[str]) -> None:
+    """Record `site` with i64 values where `ok` is false."""
+    code = s.code
+    bad, done = code.label("report"), code.label("go")
+    code.branch(ok, done, bad)
+    code.place(bad)
+    report(s, site, values)
+    code.jump(done)
+    code.place(done)
+
+
+def report(s: State, site: int, values: list[str]) -> None:
+    """Append a record {site, block, lane, values...} to the host's buffer, if it has room."""
+    code = s.code
+    at = code.emit("atomicrmw add ptr %report, i64 1 monotonic, align 8")
+    room = code.emit(f"icmp ult i64 {at}, {RECORDS}")
+    write, done = code.label("record"), code.label("recorded")
+    code.branch(room, write, done)
+    code.place(write)
+    offset = code.emit(f"mul i64 {at}, {RECORD_BYTES}")
+    record = code.emit(f"getelementptr i8, ptr %report, i64 {s.memory.add(offset, str(RECORD_BYTES))}")
+    for k, value in enumerate([str(site), s.block, s.lane or "0", *values]):
+        if k < RECORD_SLOTS:
+            code.line(f"store i64 {value}, ptr {s.memory.bytes_offset(record, str(8 * k))}, align 8")
+    code.jump(done)
+    code.place(done)
+
+
+def _print(s: State, op: Op) -> None:
+    values, layout = [], []
+    for operand in op.operands:
+        t: ElementType = operand.type  # type: ignore[assignment]
+        layout.append(t)
+        values += [_slot(s, part, scalar_of(t)) for part in s.components(operand)]
+    if len(values) > RECORD_SLOTS - RECORD_HEADER + 1:
+        raise InternalError("too many values in one print")
+    report(s, s.site("print", op.loc, parts=op.attrs["parts"], types=layout), values)
+
+
+def _slot(s: State, value: str, dtype: DType) -> str:
+    """A scalar's bits as i64."""
+    bits = "i1" if dtype.is_bool else f"i{dtype.bits}"
+    if register_type(dtype, 1) != bits:
+        value = s.code.emit(f"bitcast {register_type(dtype, 1)} {value} to {bits}")
+    return value if bits == "i64" else s.code.emit(f"zext {bits} {value} to i64")
+
+
+def _assert(s: State, op: Op) -> None:
+    report_unless(s, s.scalar(op.operands[0]), s.site("assert", op.loc, message=op.attrs["message"]), [])
+
+
+_RULES = {
+    ArrayLoad: _array_load,
+    ArrayStore: _array_store,
+    ArrayShape: _array_shape,
+    ArrayAtomic: _array_atomic,
+    ArrayCas: _array_cas,
+    ArrayView: array_view,
+    BufView: buffer_view,
+    BufReshape: _buffer_reshape,
+    BufGet: _get,
+    TileExtract: _get,
+    BufSet: _set,
+    BufUpdate: _update,
+    StackCount: _stack_count,
+    Print: _print,
+    Assert: _assert,
+}
+
+__all__ = ["ArrayType", "Tid", "constant", "element_shape", "int32", "lower_access"]

@@ -1,0 +1,205 @@
+"""Conversions between scalar types, as LLVM IR. The meaning is `ops/convert.py`'s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tegula.codegen.text import Code, constant, float_literal, register_type, vector_of
+from tegula.types import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, float64, int32
+
+
+def convert(code: Code, x: str, source: DType, to: DType, width: int) -> str:
+    """x of type `source` as `to`, for `width` scalars at once."""
+    if source == to:
+        return x
+    if to.is_bool:
+        return _to_bool(code, x, source, width)
+    if source.is_float and to.is_float:
+        return _float_to_float(code, x, source, to, width)
+    if source.is_float:
+        return _float_to_int(code, x, source, to, width)
+    if to.is_float:
+        return _int_to_float(code, x, source, to, width)
+    return _int_to_int(code, x, source, to, width)
+
+
+def _cast(code: Code, op: str, x: str, source: str, to: str, width: int) -> str:
+    return code.emit(f"{op} {vector_of(source, width)} {x} to {vector_of(to, width)}")
+
+
+def _scalar(dtype: DType) -> str:
+    return register_type(dtype, 1)
+
+
+def _to_bool(code: Code, x: str, source: DType, width: int) -> str:
+    if source.is_float:
+        wide = source if source.bits >= 32 else float32
+        x = convert(code, x, source, wide, width)
+        return code.emit(f"fcmp une {register_type(wide, width)} {x}, {constant(wide, 0.0, width)}")
+    return code.emit(f"icmp ne {register_type(source, width)} {x}, {constant(source, 0, width)}")
+
+
+def _int_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str:
+    have = 1 if source.is_bool else source.bits
+    if have == to.bits:
+        return x
+    op = "trunc" if have > to.bits else "sext" if source.kind == "i" else "zext"
+    return _cast(code, op, x, _scalar(source), _scalar(to), width)
+
+
+def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> str:
+    wide = to if to.bits >= 32 else float32
+    made = _cast(code, "sitofp" if source.kind == "i" else "uitofp", x, _scalar(source), _scalar(wide), width)
+    return convert(code, made, wide, to, width)
+
+
+def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str:
+    if source.bits < 32:
+        x, source = convert(code, x, source, float32, width), float32
+    result, operand = register_type(to, width), register_type(source, width)
+    suffix = f"{_mangled(to, width)}.{_mangled(source, width)}"
+    name = "fptosi.sat" if to.kind == "i" else "fptoui.sat"
+    return code.call(name, suffix, result, f"{operand} {x}")
+
+
+def _mangled(dtype: DType, width: int) -> str:
+    base = f"f{dtype.bits}" if dtype.is_float else f"i{dtype.bits}"
+    return base if width == 1 else f"v{width}{base}"
+
+
+def _float_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> str:
+    if source.bits < 32:
+        return convert(code, _widen(code, x, source, width), float32, to, width)
+    if to.bits >= 32:
+        return _cast(code, "fpext" if to.bits > source.bits else "fptrunc", x, _scalar(source), _scalar(to), width)
+    if source is float64:
+        x = _round_to_odd(code, x, width)
+    return _narrow(code, x, to, width)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ints:
+    """Integer arithmetic on vectors, in few words."""
+
+    code: Code
+    bits: int
+    width: int
+
+    @property
+    def type(self) -> str:
+        return vector_of(f"i{self.bits}", self.width)
+
+    def k(self, value: int) -> str:
+        return str(value) if self.width == 1 else f"splat (i{self.bits} {value})"
+
+    def op(self, name: str, a: str, b: str | int) -> str:
+        return self.code.emit(f"{name} {self.type} {a}, {self.k(b) if isinstance(b, int) else b}")
+
+    def test(self, pred: str, a: str, b: str | int) -> str:
+        return self.code.emit(f"icmp {pred} {self.type} {a}, {self.k(b) if isinstance(b, int) else b}")
+
+    def pick(self, condition: str, a: str | int, b: str | int) -> str:
+        flag = vector_of("i1", self.width)
+        left, right = (self.k(v) if isinstance(v, int) else v for v in (a, b))
+        return self.code.emit(f"select {flag} {condition}, {self.type} {left}, {self.type} {right}")
+
+    def of(self, x: str, source: str) -> str:
+        return self.code.emit(f"bitcast {vector_of(source, self.width)} {x} to {self.type}")
+
+    def to(self, x: str, target: str) -> str:
+        return self.code.emit(f"bitcast {self.type} {x} to {vector_of(target, self.width)}")
+
+
+def _round_to_odd(code: Code, x: str, width: int) -> str:
+    """float64 to float32 with inexact results made odd, so that the next rounding is right."""
+    near = _cast(code, "fptrunc", x, "double", "float", width)
+    back = _cast(code, "fpext", near, "float", "double", width)
+    ints = _Ints(code, 32, width)
+    bits = ints.of(near, "float")
+    wide, flag = vector_of("double", width), vector_of("i1", width)
+    inexact = code.emit(f"fcmp one {wide} {back}, {x}")
+    larger = code.emit(
+        f"fcmp ogt {wide} {code.call('fabs', _mangled(float64, width), wide, f'{wide} {back}')}, "
+        f"{code.call('fabs', _mangled(float64, width), wide, f'{wide} {x}')}"
+    )
+    infinite = code.emit(
+        f"fcmp oeq {wide} {code.call('fabs', _mangled(float64, width), wide, f'{wide} {x}')}, "
+        f"{constant(float64, float('inf'), width)}"
+    )
+    toward = ints.pick(larger, ints.op("sub", bits, 1), bits)
+    odd = ints.op("or", toward, 1)
+    change = code.emit(f"and {flag} {inexact}, {code.emit(f'xor {flag} {infinite}, {constant_true(width)}')}")
+    return ints.to(ints.pick(change, odd, bits), "float")
+
+
+def constant_true(width: int) -> str:
+    return "true" if width == 1 else "splat (i1 true)"
+
+
+def _widen(code: Code, x: str, source: DType, width: int) -> str:
+    """A 16- or 8-bit float as float32, exactly."""
+    if source is float16:
+        return _cast(code, "fpext", x, "half", "float", width)
+    ints = _Ints(code, 32, width)
+    bits = _cast(code, "zext", x, f"i{source.bits}", "i32", width)
+    if source is bfloat16:
+        return ints.to(ints.op("shl", bits, 16), "float")
+    if source is float8_e5m2:
+        half = _cast(code, "trunc", ints.op("shl", bits, 8), "i32", "i16", width)
+        return _widen(code, code.emit(f"bitcast {vector_of('i16', width)} {half} to {vector_of('half', width)}"), float16, width)  # fmt: skip
+    assert source is float8_e4m3
+    magnitude = ints.op("and", bits, 0x7F)
+    sign = ints.op("shl", ints.op("and", bits, 0x80), 24)
+    floats = vector_of("float", width)
+    scaled = code.emit(
+        f"fmul {floats} {ints.to(ints.op('shl', magnitude, 20), 'float')}, {constant(float32, 2.0**120, width)}"
+    )
+    value = ints.op("or", ints.of(scaled, "float"), sign)
+    nan = ints.op("or", sign, 0x7FC00000)
+    return ints.to(ints.pick(ints.test("eq", magnitude, 0x7F), nan, value), "float")
+
+
+def _narrow(code: Code, x: str, to: DType, width: int) -> str:
+    """float32 to a 16- or 8-bit float, to nearest even."""
+    if to is float16:
+        return _cast(code, "fptrunc", x, "float", "half", width)
+    ints = _Ints(code, 32, width)
+    bits = ints.of(x, "float")
+    if to is bfloat16:
+        lsb = ints.op("and", ints.op("lshr", bits, 16), 1)
+        rounded = ints.op("lshr", ints.op("add", ints.op("add", bits, 0x7FFF), lsb), 16)
+        quiet = ints.op("or", ints.op("lshr", bits, 16), 0x40)
+        is_nan = ints.test("ugt", ints.op("and", bits, 0x7FFFFFFF), 0x7F800000)
+        return _cast(code, "trunc", ints.pick(is_nan, quiet, rounded), "i32", "i16", width)
+    return _narrow_to_8(code, ints, bits, to)
+
+
+def _narrow_to_8(code: Code, ints: _Ints, bits: str, to: DType) -> str:
+    """e4m3 has no infinity: what rounds past 448 is NaN. e5m2 rounds past 57344 to infinity."""
+    mantissa, bias, largest, past = (3, 7, 0x7E, 0x7F) if to is float8_e4m3 else (2, 15, 0x7B, 0x7C)
+    drop = 23 - mantissa
+    sign = ints.op("and", ints.op("lshr", bits, 24), 0x80)
+    magnitude = ints.op("and", bits, 0x7FFFFFFF)
+    lsb = ints.op("and", ints.op("lshr", magnitude, drop), 1)
+    rounded = ints.op("lshr", ints.op("add", ints.op("add", magnitude, (1 << (drop - 1)) - 1), lsb), drop)
+    normal = ints.op("sub", rounded, (127 - bias) << mantissa)
+    normal = ints.pick(ints.test("ugt", normal, largest), past, normal)
+    magic = 2.0 ** (1 - bias - mantissa + 23)
+    floats = vector_of("float", ints.width)
+    total = code.emit(f"fadd {floats} {ints.to(magnitude, 'float')}, {constant(float32, magic, ints.width)}")
+    magic_bits = int(float_bits(magic))
+    small = ints.op("sub", ints.of(total, "float"), magic_bits)
+    below = ints.test("ult", magnitude, (127 + 1 - bias) << 23)
+    value = ints.pick(below, small, normal)
+    value = ints.pick(ints.test("ugt", magnitude, 0x7F800000), 0x7F if to is float8_e4m3 else 0x7E, value)
+    return _cast(code, "trunc", ints.op("or", value, sign), "i32", "i8", ints.width)
+
+
+def float_bits(value: float) -> int:
+    """The float32 bits of a value."""
+    import struct
+
+    return struct.unpack("<I", struct.pack("<f", value))[0]
+
+
+__all__ = ["constant_true", "convert", "float_literal", "int32"]

@@ -1,0 +1,266 @@
+"""Evaluating tile elements where they are consumed, `width` at a time."""
+
+from __future__ import annotations
+
+from tegula.codegen.memory import Memory
+from tegula.codegen.scalar import Components, elementwise, lower
+from tegula.codegen.state import State
+from tegula.codegen.storage import ArrayAt
+from tegula.codegen.text import register_type, vector_of
+from tegula.errors import InternalError
+from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.base import Elementwise
+from tegula.ops.control import If, Yield
+from tegula.ops.convert import Bitcast, Cast
+from tegula.ops.tile import (
+    TileArange,
+    TileBroadcast,
+    TileEmpty,
+    TileFillAbsent,
+    TileFull,
+    TileLoad,
+    TileMap,
+    TileMarkPartial,
+)
+from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
+from tegula.types import DType, TileType, components, element_bytes, scalar_of
+
+STRAIGHT = (Elementwise, Cast, Bitcast, S.Select, S.Const, VecMake, VecSplat, VecExtract, VecInsert, Yield)
+
+
+def is_straight(region: Region) -> bool:
+    """Whether a region can run for many elements at once: no control flow but pure `if`s that become selects."""
+    return all(
+        isinstance(op, STRAIGHT) or (isinstance(op, If) and all(is_straight(r) for r in op.regions))
+        for op in region.ops
+    )
+
+
+def element(s: State, value: Value, index: list[str], width: int, masked: bool) -> Components:
+    """`width` elements of a tile along its last dimension from `index` on. `masked`: loads check the array's bounds."""
+    if value in s.tiles:
+        return s.memory.load_view(s.tiles[value], index, width)
+    op = s.inline[value]
+    if isinstance(op, TileMap):
+        return _map(s, op, index, width, masked)
+    if isinstance(op, TileLoad):
+        return _load(s, op, index, width, masked)
+    if isinstance(op, TileFull):
+        return splat(s, op.operands[0], width)
+    if isinstance(op, TileEmpty):
+        return splat_zero(s, op.result, width)
+    if isinstance(op, TileArange):
+        return (_arange(s, op, index, width),)
+    if isinstance(op, TileMarkPartial):
+        return element(s, op.operands[0], index, width, masked)
+    if isinstance(op, TileFillAbsent):
+        return _filled(s, op, index, width, masked)
+    if isinstance(op, TileBroadcast):
+        return _broadcast(s, op, index, width, masked)
+    raise InternalError(f"no lowering of {op.NAME} by element")
+
+
+def splat(s: State, value: Value, width: int) -> Components:
+    """A group operand in every element."""
+    dtype = scalar_of(value.type)  # type: ignore[arg-type]
+    return tuple(s.memory.splat(x, dtype, width) for x in s.components(value))
+
+
+def splat_zero(s: State, value: Value, width: int) -> Components:
+    t = value.type.dtype  # type: ignore[union-attr]
+    zero = "zeroinitializer" if width > 1 else _zero(scalar_of(t))
+    return (zero,) * components(t)
+
+
+def _zero(dtype: DType) -> str:
+    if dtype.is_bool:
+        return "false"
+    return "0" if register_type(dtype, 1).startswith("i") else "0.0"
+
+
+def _map(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
+    args = [
+        element(s, v, index, width, masked) if isinstance(v.type, TileType) else splat(s, v, width)
+        for v in op.operands
+    ]
+    if is_straight(op.regions[0]):
+        return run_region(s, op.regions[0], args, width)[0]
+    return s.run_branching(op.regions[0], args)[0]
+
+
+def run_region(s: State, region: Region, args: list[Components], width: int) -> list[Components]:
+    """A straight region on registers; what it yields."""
+    env = dict(zip(region.args, args, strict=True))
+    return _straight(s, region, env, width)
+
+
+def _straight(s: State, region: Region, env: dict[Value, Components], width: int) -> list[Components]:
+    for op in region.ops:
+        if isinstance(op, Yield):
+            return [env[v] for v in op.operands]
+        if isinstance(op, If):
+            _selected(s, op, env, width)
+        else:
+            env[op.result] = lower(s.code, op, [env[v] for v in op.operands], width)
+    raise InternalError("a region without a yield")
+
+
+def _selected(s: State, op: Op, env: dict[Value, Components], width: int) -> None:
+    """A pure `if`: both branches, then a choice."""
+    then, other = (_straight(s, r, env, width) for r in op.regions)
+    condition = env[op.operands[0]][0]
+    flag = vector_of("i1", width)
+    for result, a, b in zip(op.results, then, other, strict=True):
+        t = register_type(scalar_of(result.type), width)  # type: ignore[arg-type]
+        env[result] = tuple(
+            s.code.emit(f"select {flag} {condition}, {t} {x}, {t} {y}") for x, y in zip(a, b, strict=True)
+        )
+
+
+def _arange(s: State, op: Op, index: list[str], width: int) -> str:
+    start, step = op.operands
+    dtype = scalar_of(start.type)  # type: ignore[arg-type]
+    from tegula.codegen.convert import convert
+    from tegula.types import int64
+
+    position = convert(s.code, s.memory.iota(index[-1], width), int64, dtype, width)
+    first, by = splat(s, start, width)[0], splat(s, step, width)[0]
+    scaled = elementwise(s.code, S.Mul([], []), dtype, [by, position], width)
+    return elementwise(s.code, S.Add([], []), dtype, [first, scaled], width)
+
+
+def _filled(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
+    """0 for absent lanes, which the last dimension runs over."""
+    values = element(s, op.operands[0], index, width, masked)
+    if not s.kernel.launch.partial:
+        return values
+    where = s.memory.iota(index[-1], width)
+    limit = s.memory.splat_i64(s.present, width)
+    here = s.code.emit(f"icmp slt {vector_of('i64', width)} {where}, {limit}")
+    dtype = scalar_of(op.result.type.dtype)  # type: ignore[union-attr]
+    t = register_type(dtype, width)
+    zero = _zero(dtype) if width == 1 else "zeroinitializer"
+    return tuple(s.code.emit(f"select {vector_of('i1', width)} {here}, {t} {v}, {t} {zero}") for v in values)
+
+
+def _broadcast(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
+    source = op.operands[0]
+    shape, whole = source.type.shape, op.attrs["shape"]  # type: ignore[union-attr]
+    inner = index[len(whole) - len(shape) :]
+    at = ["0" if n == 1 else i for n, i in zip(shape, inner, strict=True)]
+    if shape[-1] == whole[-1] or width == 1:
+        return element(s, source, at, width, masked)
+    dtype = scalar_of(source.type.dtype)  # type: ignore[union-attr]
+    return tuple(s.memory.splat(x, dtype, width) for x in element(s, source, at, 1, masked))
+
+
+# Global arrays -------------------------------------------------------------------------------------------------------
+
+
+def offsets(s: State, op: Op) -> list[str]:
+    """The i64 offsets of a tile load, store or atomic."""
+    return [s.i64(v) for v in op.operands[2:]]
+
+
+def needs_bounds(s: State, op: Op) -> bool:
+    """Whether a tile access may leave its array. `aligned` and `bounds_check=False` are the user's promise, which
+    debug mode does not trust."""
+    return s.debug or (op.attrs["bounds_check"] and not op.attrs.get("aligned"))
+
+
+def inside(s: State, op: Op) -> str:
+    """Whether the whole tile of an access lies in its array, as i1; computed once per op."""
+    if op in s.inside:
+        return s.inside[op]
+    array, code = s.arrays[op.operands[0]], s.code
+    shape = op.result.type.shape if isinstance(op, TileLoad) else op.operands[1].type.shape  # type: ignore[union-attr]
+    ok = "true"
+    for offset, n, length in zip(offsets(s, op), shape, array.shape, strict=True):
+        room = code.emit(f"sub i64 {length}, {n}")
+        fits = code.emit(f"icmp sle i64 {offset}, {room}")
+        low = code.emit(f"icmp sge i64 {offset}, 0")
+        both = code.emit(f"and i1 {fits}, {low}")
+        ok = both if ok == "true" else code.emit(f"and i1 {ok}, {both}")
+    s.inside[op] = ok
+    return ok
+
+
+def array_pointer(s: State, array: ArrayAt, where: list[str]) -> str:
+    pointer, last = array.pointer, len(where) - 1
+    for d, (i, stride) in enumerate(zip(where, array.strides, strict=True)):
+        unit = str(element_bytes(array.dtype)) if array.contiguous and d == last else stride
+        pointer = s.memory.bytes_offset(pointer, s.memory.mul(i, unit))
+    return pointer
+
+
+def row_ok(s: State, array: ArrayAt, where: list[str]) -> str:
+    """Whether all but the last coordinate are inside."""
+    ok = "true"
+    for i, n in zip(where[:-1], array.shape[:-1], strict=True):
+        test = s.code.emit(f"icmp ult i64 {i}, {n}")
+        ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
+    return ok
+
+
+def column_mask(s: State, array: ArrayAt, where: list[str], width: int, limit: str | None = None) -> str:
+    """For each of `width` elements from `where` on, whether it is inside (and its tile column below `limit`)."""
+    positions = s.memory.iota(where[-1], width)
+    bound = s.memory.splat_i64(array.shape[-1], width)
+    mask = s.code.emit(f"icmp ult {vector_of('i64', width)} {positions}, {bound}")
+    ok = row_ok(s, array, where)
+    if ok != "true":
+        from tegula.types import bool_
+
+        mask = s.code.emit(f"and {vector_of('i1', width)} {mask}, {s.memory.splat(ok, bool_, width)}")
+    return mask
+
+
+def _load(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
+    array = s.arrays[op.operands[0]]
+    where = [s.memory.add(o, i) for o, i in zip(offsets(s, op), index, strict=True)]
+    pointer = array_pointer(s, array, where)
+    scalar, single = scalar_of(array.dtype), components(array.dtype) == 1
+    if masked and needs_bounds(s, op):
+        return _masked(s, op, array, where, pointer, width)
+    if width == 1:
+        return s.memory.load_element(pointer, array.dtype)
+    if array.contiguous and single:
+        return (s.memory.load(pointer, scalar, width),)
+    parts = [s.memory.load_element(_along(s, array, pointer, k), array.dtype) for k in range(width)]
+    return s.memory.packed(parts, scalar, width)
+
+
+def _along(s: State, array: ArrayAt, pointer: str, k: int) -> str:
+    """The address k elements further along the last dimension."""
+    unit = str(element_bytes(array.dtype)) if array.contiguous else array.strides[-1]
+    return s.memory.bytes_offset(pointer, s.memory.mul(unit, str(k)))
+
+
+def _masked(s: State, op: Op, array: ArrayAt, where: list[str], pointer: str, width: int) -> Components:
+    """Elements outside the array are the fill value; nothing outside is read."""
+    fill = splat(s, op.operands[1], width)
+    scalar = scalar_of(array.dtype)
+    if width > 1 and array.contiguous and components(array.dtype) == 1:
+        mask = column_mask(s, array, where, width)
+        return (s.memory.masked_load(pointer, scalar, width, mask, fill[0]),)
+    ok = column_mask(s, array, where, width)
+    lanes = []
+    for k in range(width):
+        here = ok if width == 1 else s.code.emit(f"extractelement {vector_of('i1', width)} {ok}, i32 {k}")
+        lanes.append(_one_or_fill(s, op, array, _along(s, array, pointer, k), here))
+    return lanes[0] if width == 1 else s.memory.packed(lanes, scalar, width)
+
+
+def _one_or_fill(s: State, op: Op, array: ArrayAt, pointer: str, ok: str) -> Components:
+    """A branch-free element: the address is that of a spare element where the real one is outside."""
+    from tegula.codegen.arrays import spare
+
+    safe = s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, array.dtype)}")
+    t = register_type(scalar_of(array.dtype), 1)
+    got = s.memory.load_element(safe, array.dtype)
+    fill = s.components(op.operands[1])
+    return tuple(s.code.emit(f"select i1 {ok}, {t} {a}, {t} {b}") for a, b in zip(got, fill, strict=True))
+
+
+__all__ = ["Memory", "element", "inside", "is_straight", "run_region", "splat"]

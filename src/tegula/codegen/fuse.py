@@ -1,0 +1,130 @@
+"""Which tile values are computed where they are consumed instead of being written to memory first."""
+
+from __future__ import annotations
+
+from tegula.ir import Op, Region, Value
+from tegula.ops.array import ArrayView
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew, BufRead, BufWrite
+from tegula.ops.control import If
+from tegula.ops.tile import (
+    TileArange,
+    TileAtomic,
+    TileBroadcast,
+    TileEmpty,
+    TileFillAbsent,
+    TileFull,
+    TileLoad,
+    TileMap,
+    TileMarkPartial,
+    TileReduce,
+    TileStore,
+)
+from tegula.passes.promote_buffers import root
+from tegula.types import ArrayType, BufType, TileType
+
+FREE = (TileFull, TileArange, TileEmpty)
+POINTWISE = (TileMap, TileLoad, TileFillAbsent, TileMarkPartial, TileBroadcast)
+CONSUMERS = (TileMap, TileStore, TileAtomic, TileReduce, BufNew, BufWrite, TileFillAbsent, TileMarkPartial)
+
+
+class Fusion:
+    """Decisions for one region, taken in order from what is already decided for the operands."""
+
+    def __init__(self, region: Region, users: dict[Value, list[tuple[Op, int]]], inline: dict[Value, Op]) -> None:
+        self.region = region
+        self.users = users
+        self.inline = inline
+        self.order = {op: k for k, op in enumerate(region.ops)}
+
+    def inlines(self, op: Op) -> bool:
+        """Whether the op's tile is to be computed by its only consumer."""
+        if isinstance(op, FREE):
+            return True
+        if not isinstance(op, POINTWISE):
+            return False
+        uses = self.users.get(op.result, [])
+        if len(uses) != 1:
+            return False
+        user, position = uses[0]
+        if user.parent is not self.region or not self._streams(op, user, position):
+            return False
+        if isinstance(op, TileBroadcast) and op.operands[0] in self.inline:
+            return isinstance(self.inline[op.operands[0]], FREE) and not self._conflict(op, user)
+        return not self._conflict(op, user)
+
+    def _streams(self, op: Op, user: Op, position: int) -> bool:
+        """Whether the consumer visits each element once, in order."""
+        if not isinstance(user, CONSUMERS):
+            return False
+        if isinstance(user, TileReduce):
+            return all(not isinstance(o, If) for r in user.regions for o in r.ops)
+        return True
+
+    def _conflict(self, op: Op, user: Op) -> bool:
+        """Whether something that the tile is computed from may be written before it is consumed."""
+        sources = self.sources(op)
+        between = self.region.ops[self.order[op] + 1 : self.order[user]]
+        return any(_writes(other, sources) for other in between)
+
+    def sources(self, op: Op) -> set[Value]:
+        """The arrays and buffers that an op and what is inlined into it read."""
+        out = {array_root(v) for v in op.operands if isinstance(v.type, ArrayType)}
+        for operand in op.operands:
+            if operand in self.inline:
+                out |= self.sources(self.inline[operand])
+            owner = operand.owner
+            if isinstance(owner, BufRead):
+                out.add(root(owner.operands[0]))
+        return out
+
+
+def array_root(value: Value) -> Value:
+    """The parameter that an array view shows."""
+    while isinstance(value.owner, ArrayView):
+        value = value.owner.operands[0]
+    return value
+
+
+def _writes(op: Op, sources: set[Value]) -> bool:
+    if not sources:
+        return False
+    for inner in op.walk():
+        assert isinstance(inner, TileOp)
+        for effect in inner.effects():
+            if effect.kind in ("write", "atomic") and effect.value is not None and _aliases(effect.value, sources):
+                return True
+    return False
+
+
+def _aliases(value: Value, sources: set[Value]) -> bool:
+    """Arrays are taken to overlap unless they are the same parameter or known to be apart by position."""
+    if isinstance(value.type, BufType):
+        return root(value) in sources
+    return any(isinstance(v.type, ArrayType) for v in sources)
+
+
+def reads_in_place(read: Op, region: Region, users: dict[Value, list[tuple[Op, int]]]) -> bool:
+    """Whether a buffer keeps its contents until the last use of a read of it, so that no copy is needed. The last use
+    may itself overwrite the buffer if it does so element by element from this read alone."""
+    target = root(read.operands[0])
+    tops = [_top(op, region) for op, _ in users.get(read.result, [])]
+    if any(t is None for t in tops):
+        return False
+    order = {op: k for k, op in enumerate(region.ops)}
+    last = max((order[t] for t in tops if t is not None), default=order[read])
+    for op in region.ops[order[read] + 1 : last]:
+        if _writes(op, {target}):
+            return False
+    final = region.ops[last]
+    return not _writes(final, {target}) or final is read
+
+
+def _top(op: Op, region: Region) -> Op | None:
+    at: Op | None = op
+    while at is not None and at.parent is not region:
+        at = at.parent.parent if at.parent is not None else None
+    return at
+
+
+__all__ = ["Fusion", "TileType", "array_root", "reads_in_place"]

@@ -1,0 +1,697 @@
+"""One kernel as one function of LLVM IR: `void kernel(ptr args, ptr scratch, i64 first block, i64 end)`.
+
+Uniform code runs once per block; what varies between lanes runs in the loops that `lanes` ops become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tegula.codegen import tiles
+from tegula.codegen.arrays import array_view, lower_access, thread_component
+from tegula.codegen.elements import STRAIGHT
+from tegula.codegen.fuse import Fusion, reads_in_place
+from tegula.codegen.matmul import Product, emit_product
+from tegula.codegen.scalar import Components, elementwise, lower
+from tegula.codegen.state import Site, State
+from tegula.codegen.storage import ArrayAt, Placement, View
+from tegula.codegen.sweep import sweep
+from tegula.codegen.text import constant, memory_type, register_type
+from tegula.errors import InternalError
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayView
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.debug import PrintTile
+from tegula.ops.lane import Lanes, LaneUniform, Tid, TileFromLanes, TileFromThread, TileToLanes
+from tegula.ops.linear import TileMatmul
+from tegula.ops.stack import StackClear, StackNew, StackPop, StackPush
+from tegula.ops.tile import (
+    TileArgReduce,
+    TileAtomic,
+    TileConcat,
+    TileFull,
+    TileGather,
+    TilePermute,
+    TileReduce,
+    TileReshape,
+    TileScan,
+    TileSlice,
+    TileStore,
+)
+from tegula.passes.uniformity import Uniformity
+from tegula.rewrite import uses
+from tegula.target import CpuTarget
+from tegula.types import (
+    ArrayType,
+    TileType,
+    components,
+    element_bytes,
+    float32,
+    scalar_of,
+)
+
+SYMBOL = "kernel"
+
+
+@dataclass(frozen=True, slots=True)
+class CpuCode:
+    """LLVM IR of a kernel and what the launch needs beside it."""
+
+    text: str
+    scratch_bytes: int
+    sites: list[Site]
+    placements: list[Placement]
+
+
+def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bool = False) -> CpuCode:
+    """The kernel, after the CPU passes, as LLVM IR for `target`. `debug` checks indices at run time."""
+    s = State(kernel, known, target, debug)
+    s.users = uses(kernel.body)
+    _Walk(s).function()
+    return CpuCode(_module(s), s.scratch.top, s.sites, s.scratch.placements)
+
+
+def _module(s: State) -> str:
+    bits = s.target.vector_bytes * 8
+    attributes = f'nounwind "no-builtins" "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
+    lines = "\n".join(s.code.lines)
+    function = (
+        f"define void @{SYMBOL}(ptr noalias %args, ptr noalias %scratch, i64 %first, i64 %end) #0 {{\n"
+        + "entry:\n"
+        + "\n".join(s.code.entry)
+        + f"\n{lines}\n  ret void\n}}\n"
+    )
+    return "\n".join(
+        [
+            *s.functions.values(),
+            function,
+            *sorted(s.code.declared),
+            f"attributes #0 = {{ {attributes} }}",
+            f"attributes #1 = {{ noinline {attributes} }}",
+        ]
+    )
+
+
+class _Walk:
+    """Walks the kernel once, in order."""
+
+    def __init__(self, s: State) -> None:
+        self.s = s
+        self.code = s.code
+        s.run_branching = self._branching
+        self.fusion: dict[Region, Fusion] = {}
+
+    # Frame -----------------------------------------------------------------------------------------------------------
+
+    def function(self) -> None:
+        """Parameters once; then the loop over blocks."""
+        s, code = self.s, self.code
+        self._parameters()
+        with code.loop("%first", "%end") as loop:
+            s.block = loop.index
+            s.present = self._present()
+            self.region(s.kernel.body)
+
+    def _parameters(self) -> None:
+        """The argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
+        arrays; then launch dimensions, the number of threads, the report buffer."""
+        s, at = self.s, 0
+        for name, value in zip(s.kernel.param_names, s.kernel.params, strict=True):
+            at = self._parameter(name, value, at)
+        for _ in range(s.kernel.launch.ndim):
+            s.dims.append(self._slot(at))
+            at += 8
+        self.threads = self._slot(at)
+        pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {at + 8}")
+        self.code.line(f"%report = load ptr, ptr {pointer}, align 8")
+
+    def _slot(self, at: int) -> str:
+        return self.code.emit(f"load i64, ptr {self.s.memory.bytes_offset('%args', str(at))}, align 8")
+
+    def _parameter(self, name: str, value: Value, at: int) -> int:
+        s, t = self.s, value.type
+        if isinstance(t, ArrayType):
+            pointer = self.code.emit(f"load ptr, ptr {s.memory.bytes_offset('%args', str(at))}, align 8")
+            shape = tuple(self._slot(at + 8 * (1 + d)) for d in range(t.ndim))
+            strides = tuple(self._slot(at + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
+            access = s.kernel.access[s.kernel.params.index(value)]
+            packed = access is not None and access.contiguous
+            s.arrays[value] = ArrayAt(pointer, t.dtype, shape, strides, packed, name)
+            return at + 8 * (1 + 2 * t.ndim)
+        pointer = s.memory.bytes_offset("%args", str(at))
+        s.scalars[value] = s.memory.load_element(pointer, t)  # type: ignore[arg-type]
+        return at + -(-element_bytes(t) // 8) * 8  # type: ignore[arg-type]
+
+    def _present(self) -> str:
+        s, n = self.s, self.s.block_dim
+        if not s.kernel.launch.partial:
+            return str(n)
+        done = self.code.emit(f"mul i64 {s.block}, {n}")
+        rest = self.code.emit(f"sub i64 {self.threads}, {done}")
+        return self.code.call("smin", "i64", "i64", f"i64 {rest}, i64 {n}")
+
+    # Uniform code ----------------------------------------------------------------------------------------------------
+
+    def region(self, region: Region) -> None:
+        """Ops that the block runs once; the terminator is left to the caller."""
+        self.fusion[region] = Fusion(region, self.s.users, self.s.inline)
+        for op in region.ops:
+            if not isinstance(op, Yield):
+                self.op(op)
+
+    def op(self, op: Op) -> None:
+        rule = _RULES.get(type(op))
+        if rule is not None:
+            rule(self, op)
+        elif isinstance(op, STRAIGHT):
+            s = self.s
+            s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
+        elif op.results and isinstance(op.results[0].type, TileType):
+            self._pure_tile(op)
+        else:
+            made = lower_access(self.s, op)
+            if made is not None:
+                self.s.scalars[op.result] = made
+
+    def _pure_tile(self, op: Op) -> None:
+        """A tile computed from others: where it is consumed, or now."""
+        assert op.parent is not None
+        self.s.inline[op.result] = op
+        if not self.fusion[op.parent].inlines(op):
+            tiles.materialise(self.s, op.result)
+
+    def tid(self, op: Op) -> None:
+        """Uniform components now; varying ones in each lane loop that uses them, and in memory for cooperative uses."""
+        s = self.s
+        for k, value in enumerate(op.results):
+            if not s.known.varying(value):
+                s.scalars[value] = (thread_component(s, k, uniform=True),)
+            elif any(not _in_lanes(user) for user, _ in s.users.get(value, [])):
+                view = s.lane_array(value.name or "tid", value.type)  # type: ignore[arg-type]
+                with self.code.loop("0", s.present) as loop:
+                    s.lane = loop.index
+                    s.memory.store_view(view, [loop.index], (thread_component(s, k, uniform=False),), 1)
+                    s.lane = ""
+                s.lanes[value] = view
+
+    def lane_uniform(self, op: Op) -> None:
+        self.s.scalars[op.result] = self.s.components(op.operands[0])
+
+    # Buffers ---------------------------------------------------------------------------------------------------------
+
+    def buf_new(self, op: Op) -> None:
+        s = self.s
+        t = op.result.type
+        view = s.allocate(op.result.name or "tile", t.dtype, t.shape)  # type: ignore[union-attr]
+        tiles.materialise(s, op.operands[0], view)
+        s.buffers[op.result] = view
+
+    def buf_read(self, op: Op) -> None:
+        """The buffer itself where it keeps its contents long enough, else a copy."""
+        s = self.s
+        view = s.buffers[op.operands[0]]
+        assert op.parent is not None
+        if reads_in_place(op, op.parent, s.users):
+            s.tiles[op.result] = view
+            return
+        s.tiles[op.result] = self._copied(view, op.result.name)
+
+    def _copied(self, view: View, name: str) -> View:
+        s = self.s
+        fresh = s.allocate(name or "copy", view.dtype, view.shape)
+        self._copy(view, fresh)
+        return fresh
+
+    def _copy(self, source: View, target: View) -> None:
+        s = self.s
+        if source == target:
+            return
+        width = 1
+        if source.contiguous and target.contiguous:
+            width = max(1, s.target.vector_bytes // (scalar_of(source.dtype).bits // 8))
+            while width > source.shape[-1]:
+                width //= 2
+        sweep(s, source.shape, width, lambda i, w: s.memory.store_view(target, i, s.memory.load_view(source, i, w), w))
+
+    def buf_write(self, op: Op) -> None:
+        tiles.materialise(self.s, op.operands[1], self.s.buffers[op.operands[0]])
+
+    def buf_view(self, op: Op) -> None:
+        lower_access(self.s, op)
+
+    def array_view(self, op: Op) -> None:
+        array_view(self.s, op)
+
+    def from_thread(self, op: Op) -> None:
+        """A fill with one lane's value."""
+        s = self.s
+        made = Value(op.operands[0].type, None)
+        s.scalars[made] = tiles.from_thread(s, op)
+        s.inline[op.result] = TileFull([made], [op.result.type], {"shape": op.attrs["shape"]})
+
+    def stack_clear(self, op: Op) -> None:
+        self.code.line(f"store i32 0, ptr {self.s.stacks[op.operands[0]][0]}, align 4")
+
+    def print_tile(self, op: Op) -> None:
+        """The elements through the report buffer, one record each."""
+        from tegula.codegen.arrays import _slot, report
+
+        s, view = self.s, tiles.materialise(self.s, op.operands[0])
+        t = view.dtype
+        site = s.site("tile", op.loc, shape=view.shape, types=[t])
+
+        def body(index: list[str], w: int) -> None:
+            flat = "0"
+            for i, n in zip(index, view.shape, strict=True):
+                flat = s.memory.add(s.memory.mul(flat, str(n)), i)
+            parts = s.memory.load_view(view, index, 1)
+            report(s, site, [flat, *(_slot(s, p, scalar_of(t)) for p in parts)])
+
+        sweep(s, view.shape, 1, body)
+
+    # Products --------------------------------------------------------------------------------------------------------
+
+    def matmul(self, op: Op) -> None:
+        """alpha * a @ b + beta * c; in c's own memory where c is not needed afterwards."""
+        s = self.s
+        a, b, c, alpha, beta = op.operands
+        t: TileType = op.result.type  # type: ignore[assignment]
+        scalar = scalar_of(t.dtype)
+        work = scalar if not scalar.is_float or scalar.bits >= 32 else float32
+        left, right = self._operand(a, work, rows_only=False), self._operand(b, work, rows_only=True)
+        scaled = not (_is_one(alpha) and _is_one(beta))
+        own = work == scalar and not scaled and self._dies_here(c, op)
+        if own:
+            into = tiles.materialise(s, c)
+        else:
+            into = s.allocate(op.result.name or "product", work, t.shape)
+            self._start(c, into, scaled, work)
+        self._call_product(left, right, into, work)
+        if work != scalar or scaled:
+            into = self._finish(op, into, scaled, work)
+        s.tiles[op.result] = into
+
+    def _operand(self, value: Value, work: Any, rows_only: bool) -> View:
+        """An operand in memory in the type that the product is computed in; B by contiguous rows."""
+        s = self.s
+        view = tiles.materialise(s, value)
+        if view.dtype == work and (not rows_only or view.strides[1] == 1):
+            return view
+        fresh = s.allocate("operand", work, view.shape)
+        self._convert_copy(view, fresh)
+        return fresh
+
+    def _convert_copy(self, source: View, target: View) -> None:
+        from tegula.codegen.convert import convert
+
+        s = self.s
+        have, want = scalar_of(source.dtype), scalar_of(target.dtype)
+        width = max(1, s.target.vector_bytes // max(4, have.bits // 8, want.bits // 8))
+        while width > source.shape[-1]:
+            width //= 2
+
+        def body(index: list[str], w: int) -> None:
+            (x,) = s.memory.load_view(source, index, w)
+            s.memory.store_view(target, index, (convert(self.code, x, have, want, w),), w)
+
+        sweep(s, source.shape, width, body)
+
+    def _dies_here(self, c: Value, op: Op) -> bool:
+        """Whether c's memory can be overwritten: it is c's alone and no one reads c afterwards."""
+        s = self.s
+        if len(s.users.get(c, [])) != 1:
+            return False
+        if c in s.inline and c not in s.tiles:
+            return True
+        owner = c.owner
+        if isinstance(owner, Region):
+            return op.parent is owner
+        return isinstance(owner, TileMatmul | For | While | If) and op.parent is owner.parent
+
+    def _start(self, c: Value, into: View, scaled: bool, work: Any) -> None:
+        if not scaled:
+            source = tiles.materialise(self.s, c)
+            self._convert_copy(source, into)
+            return
+        zero = constant(work, 0)
+        sweep(self.s, into.shape, 1, lambda i, w: self.s.memory.store_view(into, i, (zero,), 1))
+
+    def _call_product(self, left: View, right: View, into: View, work: Any) -> None:
+        (m, k), n = left.shape, right.shape[1]
+        p = Product(m, n, k, work, left.strides, right.strides[0], into.strides[0])  # type: ignore[arg-type]
+        if p.name not in self.s.functions:
+            text, declared = emit_product(p, self.s.target.vector_bytes)
+            self.s.functions[p.name] = text
+            self.code.declared |= declared
+        self.code.line(f"call void @{p.name}(ptr {left.pointer}, ptr {right.pointer}, ptr {into.pointer})")
+
+    def _finish(self, op: Op, work_view: View, scaled: bool, work: Any) -> View:
+        """alpha times the product plus beta times c, rounded to the result's type."""
+        from tegula.codegen.convert import convert
+
+        s, code = self.s, self.code
+        t: TileType = op.result.type  # type: ignore[assignment]
+        scalar = scalar_of(t.dtype)
+        result = s.allocate(op.result.name or "product", t.dtype, t.shape)
+        old = tiles.materialise(s, op.operands[2]) if scaled else None
+        alpha, beta = (convert(code, s.scalar(v), scalar, work, 1) for v in op.operands[3:5])
+
+        def body(index: list[str], w: int) -> None:
+            (x,) = s.memory.load_view(work_view, index, 1)
+            if old is not None:
+                x = elementwise(code, S.Mul([], []), work, [x, alpha], 1)
+                c = convert(code, s.memory.load_view(old, index, 1)[0], scalar, work, 1)
+                x = elementwise(code, S.Add([], []), work, [x, elementwise(code, S.Mul([], []), work, [c, beta], 1)], 1)
+            s.memory.store_view(result, index, (convert(code, x, work, scalar, 1),), 1)
+
+        sweep(s, t.shape, 1, body)
+        return result
+
+    # Lanes -----------------------------------------------------------------------------------------------------------
+
+    def lanes(self, op: Op) -> None:
+        """A loop over the present lanes."""
+        s = self.s
+        (body,) = op.regions
+        for value in op.results:
+            s.lanes[value] = s.lane_array(value.name or "lane", value.type)  # type: ignore[arg-type]
+        outer = self._outer_varying(body)
+        with self.code.loop("0", s.present) as loop:
+            s.lane = loop.index
+            for value in outer:
+                s.scalars[value] = self._own(value)
+            self._lane_region(body)
+            for result, made in zip(op.results, body.terminator.operands, strict=True):
+                s.memory.store_view(s.lanes[result], [loop.index], s.components(made), 1)
+            for value in outer:
+                del s.scalars[value]
+            s.lane = ""
+
+    def _outer_varying(self, body: Region) -> list[Value]:
+        """Varying values from outside, in order of use."""
+        seen: dict[Value, None] = {}
+        for op in body.walk():
+            for v in op.operands:
+                if (v in self.s.lanes or isinstance(v.owner, Tid)) and self.s.known.varying(v):
+                    seen[v] = None
+        return list(seen)
+
+    def _own(self, value: Value) -> Components:
+        s = self.s
+        if isinstance(value.owner, Tid):
+            return (thread_component(s, value.owner.results.index(value), uniform=False),)
+        return s.memory.load_view(s.lanes[value], [s.lane], 1)
+
+    def _lane_region(self, region: Region) -> None:
+        s = self.s
+        for op in region.ops:
+            if isinstance(op, Yield):
+                continue
+            if isinstance(op, If | For | While):
+                self.control(op)
+            elif isinstance(op, STRAIGHT):
+                s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
+            else:
+                made = lower_access(s, op)
+                if made is not None:
+                    s.scalars[op.result] = made
+
+    def _branching(self, region: Region, args: list[Components]) -> list[Components]:
+        """A map's region with control flow, for one element."""
+        s, before = self.s, self.s.lane
+        s.lane = before or "0"
+        s.scalars.update(zip(region.args, args, strict=True))
+        self._lane_region(region)
+        s.lane = before
+        return [s.components(v) for v in region.terminator.operands]
+
+    # Control flow ----------------------------------------------------------------------------------------------------
+
+    def control(self, op: Op) -> None:
+        """`if`, `for`, `while`. Scalars are carried in registers; tiles and lanes' own values in memory."""
+        kept = dict(self.s.inside)
+        if isinstance(op, If):
+            self._if(op)
+        elif isinstance(op, For):
+            self._for(op)
+        else:
+            self._while(op)
+        self.s.inside = kept
+
+    def _body(self, region: Region) -> None:
+        if self.s.lane:
+            self._lane_region(region)
+        else:
+            self.region(region)
+
+    def _in_memory(self, value: Value) -> bool:
+        return isinstance(value.type, TileType) or (not self.s.lane and self.s.known.varying(value))
+
+    def _home(self, value: Value) -> View:
+        """Memory for a carried tile or varying value."""
+        s, t = self.s, value.type
+        if isinstance(t, TileType):
+            return s.allocate(value.name or "carried", t.dtype, t.shape)
+        return s.lane_array(value.name or "carried", t)  # type: ignore[arg-type]
+
+    def _bind(self, value: Value, view: View) -> None:
+        (self.s.tiles if isinstance(value.type, TileType) else self.s.lanes)[value] = view
+
+    def _move(self, values: list[Value], homes: list[View]) -> None:
+        """Write values to their homes as if all at once: what lies in another's home is copied aside first."""
+        s = self.s
+        pointers = {h.pointer for h in homes}
+        pending: list[tuple[Value, View]] = []
+        for value, home in zip(values, homes, strict=True):
+            at = s.tiles.get(value) or s.lanes.get(value)
+            if at == home:
+                continue
+            if at is not None and (at.pointer in pointers or isinstance(value.type, TileType) and self._is_view(at)):
+                aside = self._home(value)
+                self._copy(at, aside)
+                self._later(value, aside, home, pending)
+            else:
+                pending.append((value, home))
+        for value, home in pending:
+            self._fill(value, home)
+
+    def _later(self, value: Value, aside: View, home: View, pending: list[tuple[Value, View]]) -> None:
+        stand_in = Value(value.type, None)
+        self._bind(stand_in, aside)
+        if not isinstance(value.type, TileType):
+            self.s.known.values.add(stand_in)
+        pending.append((stand_in, home))
+
+    def _is_view(self, view: View) -> bool:
+        """Whether a tile's memory may be part of another object's."""
+        return not view.packed
+
+    def _fill(self, value: Value, home: View) -> None:
+        s = self.s
+        if isinstance(value.type, TileType):
+            tiles.materialise(s, value, home)
+        elif value in s.lanes:
+            with self.code.loop("0", str(s.block_dim)) as loop:
+                s.memory.store_view(home, [loop.index], s.memory.load_view(s.lanes[value], [loop.index], 1), 1)
+        elif isinstance(value.owner, Tid) and s.known.varying(value):
+            with self.code.loop("0", s.present) as loop:
+                s.lane = loop.index
+                s.memory.store_view(home, [loop.index], self._own(value), 1)
+                s.lane = ""
+        else:
+            parts = s.components(value)
+            with self.code.loop("0", str(s.block_dim)) as loop:
+                s.memory.store_view(home, [loop.index], parts, 1)
+
+    def _if(self, op: Op) -> None:
+        s, code = self.s, self.code
+        condition = s.scalar(op.operands[0])
+        homes = {r: self._home(r) for r in op.results if self._in_memory(r)}
+        labels = [code.label("then"), code.label("else")]
+        done = code.label("endif")
+        code.branch(condition, *labels)
+        ends: list[str] = []
+        yielded: list[list[Components]] = []
+        for label, region in zip(labels, op.regions, strict=True):
+            code.place(label)
+            self._body(region)
+            out = region.terminator.operands
+            self._move([v for v, r in zip(out, op.results, strict=True) if r in homes], list(homes.values()))
+            yielded.append([s.components(v) for v, r in zip(out, op.results, strict=True) if r not in homes])
+            ends.append(code.block)
+            code.jump(done)
+        code.place(done)
+        for r, view in homes.items():
+            self._bind(r, view)
+        for r, a, b in zip([r for r in op.results if r not in homes], *yielded, strict=True):
+            t = register_type(scalar_of(r.type), 1)  # type: ignore[arg-type]
+            s.scalars[r] = tuple(code.phi(t, (x, ends[0]), (y, ends[1])) for x, y in zip(a, b, strict=True))
+
+    def _for(self, op: Op) -> None:
+        """Counts up or down; the number of trips is known on entry."""
+        s, code = self.s, self.code
+        body = op.regions[0]
+        t = register_type(op.operands[0].type, 1)  # type: ignore[arg-type]
+        start, stop, step = (s.scalar(v) for v in op.operands[:3])
+        loop = _CarriedLoop(self, op.operands[3:], [body.args[1:]], op.results)
+        head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
+        before = code.block
+        code.jump(head)
+        code.place(head)
+        index = code.fresh("n")
+        at = len(code.lines)
+        code.line("")
+        loop.open()
+        code.branch(self._continues(op, index, stop, step, t), inner, done)
+        code.place(inner)
+        s.scalars[body.args[0]] = (index,)
+        self._body(body)
+        loop.close(body.terminator.operands)
+        following = code.emit(f"add {t} {index}, {step}")
+        phis = [f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]"]
+        code.lines[at] = "\n".join(phis + loop.phis(before, code.block))
+        code.jump(head)
+        code.place(done)
+        loop.finish()
+
+    def _continues(self, op: Op, index: str, stop: str, step: str, t: str) -> str:
+        code = self.code
+        owner = op.operands[2].owner
+        signed = "s" if scalar_of(op.operands[0].type).kind == "i" else "u"  # type: ignore[arg-type]
+        up = code.emit(f"icmp {signed}lt {t} {index}, {stop}")
+        if isinstance(owner, S.Const) and owner.attrs["value"] > 0:
+            return up
+        down = code.emit(f"icmp {signed}gt {t} {index}, {stop}")
+        if isinstance(owner, S.Const):
+            return down
+        rising = code.emit(f"icmp sgt {t} {step}, 0")
+        return code.emit(f"select i1 {rising}, i1 {up}, i1 {down}")
+
+    def _while(self, op: Op) -> None:
+        s, code = self.s, self.code
+        condition, body = op.regions
+        loop = _CarriedLoop(self, op.operands, [condition.args, body.args], op.results)
+        head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
+        before = code.block
+        code.jump(head)
+        code.place(head)
+        at = len(code.lines)
+        code.line("")
+        loop.open()
+        self._body(condition)
+        code.branch(s.scalar(condition.terminator.operands[0]), inner, done)
+        code.place(inner)
+        self._body(body)
+        loop.close(body.terminator.operands)
+        code.lines[at] = "\n".join(loop.phis(before, code.block))
+        code.jump(head)
+        code.place(done)
+        loop.finish()
+
+
+class _CarriedLoop:
+    """The values that a loop carries: phis for scalars, homes in memory for tiles and lanes' own values."""
+
+    def __init__(self, walk: _Walk, initial: list[Value], args: list[list[Value]], results: list[Value]) -> None:
+        self.walk, self.args, self.results = walk, args, results
+        s = walk.s
+        self.homes = {r: walk._home(r) for r in results if walk._in_memory(r)}
+        self.initial = [s.components(v) for v, r in zip(initial, results, strict=True) if r not in self.homes]
+        moved = [v for v, r in zip(initial, results, strict=True) if r in self.homes]
+        walk._move(moved, list(self.homes.values()))
+        self.registers: list[Components] = []
+        self.next: list[Components] = []
+
+    def open(self) -> None:
+        """Name the carried values in the loop's head."""
+        walk, s = self.walk, self.walk.s
+        self.registers = [tuple(walk.code.fresh("k") for _ in parts) for parts in self.initial]
+        registers = iter(self.registers)
+        for k, result in enumerate(self.results):
+            if result in self.homes:
+                for group in self.args:
+                    walk._bind(group[k], self.homes[result])
+            else:
+                parts = next(registers)
+                for group in self.args:
+                    s.scalars[group[k]] = parts
+
+    def close(self, yielded: list[Value]) -> None:
+        walk, s = self.walk, self.walk.s
+        walk._move([v for v, r in zip(yielded, self.results, strict=True) if r in self.homes], list(self.homes.values()))
+        self.next = [s.components(v) for v, r in zip(yielded, self.results, strict=True) if r not in self.homes]
+
+    def phis(self, before: str, last: str) -> list[str]:
+        kept = [r for r in self.results if r not in self.homes]
+        out: list[str] = []
+        for r, names, first, following in zip(kept, self.registers, self.initial, self.next, strict=True):
+            t = register_type(scalar_of(r.type), 1)  # type: ignore[arg-type]
+            for name, a, b in zip(names, first, following, strict=True):
+                out.append(f"  {name} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]")
+        return out
+
+    def finish(self) -> None:
+        """After the loop the results are what the head holds."""
+        registers = iter(self.registers)
+        for result in self.results:
+            if result in self.homes:
+                self.walk._bind(result, self.homes[result])
+            else:
+                self.walk.s.scalars[result] = next(registers)
+
+
+def _is_one(value: Value) -> bool:
+    return isinstance(value.owner, S.Const) and value.owner.attrs["value"] == 1
+
+
+def _in_lanes(op: Op) -> bool:
+    at: Op | None = op
+    while at is not None:
+        if isinstance(at, Lanes):
+            return True
+        at = at.parent.parent if at.parent is not None else None
+    return False
+
+
+def _on_state(rule: Any) -> Any:
+    return lambda walk, op: rule(walk.s, op)
+
+
+_RULES: dict[type[Op], Any] = {
+    Tid: _Walk.tid,
+    Lanes: _Walk.lanes,
+    LaneUniform: _Walk.lane_uniform,
+    If: _Walk.control,
+    For: _Walk.control,
+    While: _Walk.control,
+    BufNew: _Walk.buf_new,
+    BufRead: _Walk.buf_read,
+    BufWrite: _Walk.buf_write,
+    BufView: _Walk.buf_view,
+    BufReshape: _Walk.buf_view,
+    ArrayView: _Walk.array_view,
+    TileFromThread: _Walk.from_thread,
+    StackClear: _Walk.stack_clear,
+    PrintTile: _Walk.print_tile,
+    TileMatmul: _Walk.matmul,
+    TileStore: _on_state(tiles.store),
+    TileAtomic: _on_state(tiles.tile_atomic),
+    TileReduce: _on_state(tiles.reduce),
+    TileArgReduce: _on_state(tiles.arg_reduce),
+    TileScan: _on_state(tiles.scan),
+    TileSlice: _on_state(tiles.tile_slice),
+    TilePermute: _on_state(tiles.tile_permute),
+    TileReshape: _on_state(tiles.tile_reshape),
+    TileGather: _on_state(tiles.gather),
+    TileConcat: _on_state(tiles.concat),
+    TileFromLanes: _on_state(tiles.from_lanes),
+    TileToLanes: _on_state(tiles.to_lanes),
+    StackNew: _on_state(tiles.stack_new),
+    StackPush: _on_state(tiles.stack_push),
+    StackPop: _on_state(tiles.stack_pop),
+}
+
+__all__ = ["SYMBOL", "CpuCode", "InternalError", "TileOp", "components", "lower_kernel", "memory_type"]

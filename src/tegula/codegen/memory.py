@@ -1,0 +1,192 @@
+"""Loads and stores of elements: single, SIMD, strided, masked."""
+
+from __future__ import annotations
+
+from tegula.codegen.scalar import Components, mangled
+from tegula.codegen.storage import View
+from tegula.codegen.text import Code, constant, memory_type, register_type, vector_of
+from tegula.types import DType, ElementType, components, scalar_of
+
+
+class Memory:
+    """Address arithmetic and access on one function's code. Indices are i64 registers or integer literals."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+
+    # Integers, folded where known ------------------------------------------------------------------------------------
+
+    def add(self, a: str, b: str) -> str:
+        if a == "0" or b == "0":
+            return b if a == "0" else a
+        if _literal(a) and _literal(b):
+            return str(int(a) + int(b))
+        return self.code.emit(f"add i64 {a}, {b}")
+
+    def mul(self, a: str, b: str) -> str:
+        if a == "0" or b == "0":
+            return "0"
+        if a == "1" or b == "1":
+            return b if a == "1" else a
+        if _literal(a) and _literal(b):
+            return str(int(a) * int(b))
+        return self.code.emit(f"mul i64 {a}, {b}")
+
+    def offset(self, pointer: str, scalars: str, dtype: DType) -> str:
+        """pointer + scalars elements."""
+        return pointer if scalars == "0" else self.code.emit(
+            f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {scalars}"
+        )  # fmt: skip
+
+    def bytes_offset(self, pointer: str, count: str) -> str:
+        return pointer if count == "0" else self.code.emit(f"getelementptr i8, ptr {pointer}, i64 {count}")
+
+    # Scalars ---------------------------------------------------------------------------------------------------------
+
+    def load(self, pointer: str, dtype: DType, width: int = 1) -> str:
+        """`width` consecutive scalars."""
+        t = vector_of(memory_type(dtype), width)
+        value = self.code.emit(f"load {t}, ptr {pointer}, align {max(1, dtype.bits // 8)}")
+        return self._to_register(value, dtype, width)
+
+    def store(self, pointer: str, value: str, dtype: DType, width: int = 1) -> None:
+        t = vector_of(memory_type(dtype), width)
+        value = self._to_memory(value, dtype, width)
+        self.code.line(f"store {t} {value}, ptr {pointer}, align {max(1, dtype.bits // 8)}")
+
+    def _to_register(self, value: str, dtype: DType, width: int) -> str:
+        if not dtype.is_bool:
+            return value
+        return self.code.emit(f"icmp ne {vector_of('i8', width)} {value}, zeroinitializer")
+
+    def _to_memory(self, value: str, dtype: DType, width: int) -> str:
+        if not dtype.is_bool:
+            return value
+        return self.code.emit(f"zext {vector_of('i1', width)} {value} to {vector_of('i8', width)}")
+
+    def masked_load(self, pointer: str, dtype: DType, width: int, mask: str, fill: str) -> str:
+        """Consecutive scalars where the mask holds; elsewhere `fill` (a register)."""
+        t = vector_of(memory_type(dtype), width)
+        passed = self._to_memory(fill, dtype, width)
+        name = "i8" if dtype.is_bool else mangled_memory(dtype)
+        value = self.code.call(
+            "masked.load", f"v{width}{name}.p0", t,
+            f"ptr {pointer}, i32 {max(1, dtype.bits // 8)}, {vector_of('i1', width)} {mask}, {t} {passed}",
+        )  # fmt: skip
+        return self._to_register(value, dtype, width)
+
+    def masked_store(self, pointer: str, value: str, dtype: DType, width: int, mask: str) -> None:
+        t = vector_of(memory_type(dtype), width)
+        value = self._to_memory(value, dtype, width)
+        name = "i8" if dtype.is_bool else mangled_memory(dtype)
+        self.code.call(
+            "masked.store", f"v{width}{name}.p0", "void",
+            f"{t} {value}, ptr {pointer}, i32 {max(1, dtype.bits // 8)}, {vector_of('i1', width)} {mask}",
+        )  # fmt: skip
+
+    # Elements --------------------------------------------------------------------------------------------------------
+
+    def load_element(self, pointer: str, dtype: ElementType, component_stride: int = 1) -> Components:
+        """One element: its components."""
+        scalar = scalar_of(dtype)
+        return tuple(
+            self.load(self.offset(pointer, str(c * component_stride), scalar), scalar)
+            for c in range(components(dtype))
+        )
+
+    def store_element(self, pointer: str, value: Components, dtype: ElementType, component_stride: int = 1) -> None:
+        scalar = scalar_of(dtype)
+        for c, part in enumerate(value):
+            self.store(self.offset(pointer, str(c * component_stride), scalar), part, scalar)
+
+    def at(self, view: View, index: list[str]) -> str:
+        """The address of an element of a view."""
+        total = "0"
+        for i, stride in zip(index, view.strides, strict=True):
+            total = self.add(total, self.mul(i, str(stride)))
+        return self.offset(view.pointer, total, scalar_of(view.dtype))
+
+    def load_view(self, view: View, index: list[str], width: int) -> Components:
+        """`width` elements along the last dimension from `index` on."""
+        pointer = self.at(view, index)
+        scalar = scalar_of(view.dtype)
+        if width == 1:
+            return self.load_element(pointer, view.dtype, view.component_stride)
+        if view.contiguous:
+            return (self.load(pointer, scalar, width),)
+        step = view.strides[-1]
+        lanes = [
+            self.load_element(self.offset(pointer, str(k * step), scalar), view.dtype, view.component_stride)
+            for k in range(width)
+        ]
+        return self.packed(lanes, scalar, width)
+
+    def store_view(self, view: View, index: list[str], value: Components, width: int) -> None:
+        pointer = self.at(view, index)
+        scalar = scalar_of(view.dtype)
+        if width == 1:
+            self.store_element(pointer, value, view.dtype, view.component_stride)
+        elif view.contiguous:
+            self.store(pointer, value[0], scalar, width)
+        else:
+            for k in range(width):
+                parts = tuple(self.lane(part, scalar, width, k) for part in value)
+                at = self.offset(pointer, str(k * view.strides[-1]), scalar)
+                self.store_element(at, parts, view.dtype, view.component_stride)
+
+    # SIMD ------------------------------------------------------------------------------------------------------------
+
+    def packed(self, lanes: list[Components], dtype: DType, width: int) -> Components:
+        """One register per component from `width` separate elements."""
+        out: list[str] = []
+        for c in range(len(lanes[0])):
+            made = "poison"
+            for k, element in enumerate(lanes):
+                made = self.code.emit(
+                    f"insertelement {register_type(dtype, width)} {made}, {register_type(dtype, 1)} {element[c]}, i32 {k}"
+                )
+            out.append(made)
+        return tuple(out)
+
+    def lane(self, value: str, dtype: DType, width: int, k: int) -> str:
+        return self.code.emit(f"extractelement {register_type(dtype, width)} {value}, i32 {k}")
+
+    def splat(self, value: str, dtype: DType, width: int) -> str:
+        """A scalar in every element of a vector."""
+        if width == 1:
+            return value
+        if not value.startswith("%"):
+            return f"splat ({register_type(dtype, 1)} {value})"
+        t = register_type(dtype, width)
+        one = self.code.emit(f"insertelement {t} poison, {register_type(dtype, 1)} {value}, i32 0")
+        return self.code.emit(f"shufflevector {t} {one}, {t} poison, <{width} x i32> zeroinitializer")
+
+    def iota(self, start: str, width: int) -> str:
+        """start, start + 1, ... as i64."""
+        if width == 1:
+            return start
+        steps = ", ".join(f"i64 {k}" for k in range(width))
+        spread = self.splat_i64(start, width)
+        return self.code.emit(f"add <{width} x i64> {spread}, <{steps}>")
+
+    def splat_i64(self, value: str, width: int) -> str:
+        if width == 1:
+            return value
+        if not value.startswith("%"):
+            return f"splat (i64 {value})"
+        t = f"<{width} x i64>"
+        one = self.code.emit(f"insertelement {t} poison, i64 {value}, i32 0")
+        return self.code.emit(f"shufflevector {t} {one}, {t} poison, <{width} x i32> zeroinitializer")
+
+
+def mangled_memory(dtype: DType) -> str:
+    """How an intrinsic's name spells a type in memory: bfloat16 and 8-bit floats are integers."""
+    t = memory_type(dtype)
+    return {"half": "f16", "float": "f32", "double": "f64"}.get(t, t)
+
+
+def _literal(x: str) -> bool:
+    return not x.startswith("%")
+
+
+__all__ = ["Memory", "constant", "mangled", "mangled_memory"]

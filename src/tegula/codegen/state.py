@@ -1,0 +1,118 @@
+"""What the lowering of one kernel knows while it walks the IR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tegula.codegen.memory import Memory
+from tegula.codegen.scalar import Components
+from tegula.codegen.storage import ArrayAt, Scratch, View, packed_strides
+from tegula.codegen.text import Code
+from tegula.errors import InternalError
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.passes.uniformity import Uniformity
+from tegula.source import Location
+from tegula.target import CpuTarget
+from tegula.types import BufType, ElementType, TileType, components
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in the kernel that reports to the host: a print, an assert, a bounds check."""
+
+    kind: str
+    loc: Location
+    data: dict[str, Any]
+
+
+@dataclass(slots=True)
+class State:
+    """One kernel on its way to LLVM IR.
+
+    `scalars`: registers of uniform values, and inside a lane loop of the lane's own. `lanes`: where varying values lie,
+    component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated where they are consumed."""
+
+    kernel: Kernel
+    known: Uniformity
+    target: CpuTarget
+    debug: bool
+    code: Code = field(default_factory=Code)
+    memory: Memory = field(init=False)
+    scratch: Scratch = field(default_factory=Scratch)
+    scalars: dict[Value, Components] = field(default_factory=dict)
+    lanes: dict[Value, View] = field(default_factory=dict)
+    arrays: dict[Value, ArrayAt] = field(default_factory=dict)
+    buffers: dict[Value, View] = field(default_factory=dict)
+    stacks: dict[Value, tuple[str, View]] = field(default_factory=dict)
+    tiles: dict[Value, View] = field(default_factory=dict)
+    inline: dict[Value, Op] = field(default_factory=dict)
+    users: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
+    inside: dict[Op, str] = field(default_factory=dict)
+    sites: list[Site] = field(default_factory=list)
+    functions: dict[str, str] = field(default_factory=dict)
+    run_branching: Callable[[Region, list[Components]], list[Components]] = field(init=False)
+    block: str = "%block"
+    lane: str = ""
+    present: str = ""
+    dims: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(self.code)
+
+    @property
+    def block_dim(self) -> int:
+        return self.kernel.launch.block_dim
+
+    def allocate(self, name: str, dtype: ElementType, shape: tuple[int, ...], unit: int | None = None) -> View:
+        """Scratch memory for a packed tile; the pointer is computed once, in the function's entry."""
+        per = components(dtype)
+        count = 1
+        for n in shape:
+            count *= n
+        offset = self.scratch.place(name, dtype, count)
+        pointer = self.code.fresh("s")
+        self.code.entry.append(f"  {pointer} = getelementptr inbounds i8, ptr %scratch, i64 {offset}")
+        return View(pointer, dtype, shape, packed_strides(shape, per))
+
+    def lane_array(self, name: str, dtype: ElementType) -> View:
+        """Scratch memory for one value per lane, component-major."""
+        n = self.block_dim
+        made = self.allocate(name, dtype, (n,))
+        return View(made.pointer, dtype, (n,), (1,), n)
+
+    def scalar(self, value: Value) -> str:
+        """The register of a scalar value."""
+        return self.components(value)[0]
+
+    def components(self, value: Value) -> Components:
+        """The registers of a value; a varying one outside a lane loop is lane 0's."""
+        if value in self.scalars:
+            return self.scalars[value]
+        if value in self.lanes:
+            view = self.lanes[value]
+            return self.memory.load_element(view.pointer, view.dtype, view.component_stride)
+        raise InternalError(f"{value} has no register")
+
+    def i64(self, value: Value) -> str:
+        """An integer scalar as i64."""
+        register = self.scalar(value)
+        t = value.type
+        bits, kind = t.bits, t.kind  # type: ignore[union-attr]
+        if not register.startswith("%") or bits == 64:
+            return register
+        return self.code.emit(f"{'sext' if kind == 'i' else 'zext'} i{bits} {register} to i64")
+
+    def site(self, kind: str, loc: Location, **data: Any) -> int:
+        self.sites.append(Site(kind, loc, data))
+        return len(self.sites) - 1
+
+
+def tile_of(value: Value) -> TileType:
+    """The type of a tile value or of what a buffer holds."""
+    t = value.type
+    if isinstance(t, BufType):
+        return t.tile
+    assert isinstance(t, TileType)
+    return t

@@ -1,0 +1,128 @@
+"""Loops over the elements of a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tegula.codegen.elements import inside, is_straight, needs_bounds
+from tegula.codegen.state import State
+from tegula.ir import Op, Value
+from tegula.ops.tile import TileLoad, TileMap
+from tegula.types import ElementType, TileType, components, scalar_of
+
+UNROLLED = 16
+Body = Callable[[list[str], int], None]
+
+
+def tree(s: State, value: Value) -> Iterator[Value]:
+    """A tile and all tiles evaluated inline for it, with the materialised ones at the leaves."""
+    yield value
+    op = s.inline.get(value)
+    if op is not None:
+        for operand in op.operands:
+            if isinstance(operand.type, TileType):
+                yield from tree(s, operand)
+
+
+def width_for(s: State, values: list[Value], shape: tuple[int, ...], extra: tuple[ElementType, ...] = ()) -> int:
+    """How many elements to handle at once: a vector register of the widest type, 1 where that is impossible."""
+    widest = 1
+    for value in values:
+        for v in tree(s, value):
+            op = s.inline.get(v)
+            if components(v.type.dtype) != 1:  # type: ignore[union-attr]
+                return 1
+            if isinstance(op, TileMap) and not is_straight(op.regions[0]):
+                return 1
+            widest = max(widest, scalar_of(v.type.dtype).bits // 8, _compute_bytes(op))  # type: ignore[union-attr]
+    for t in extra:
+        if components(t) != 1:
+            return 1
+        widest = max(widest, scalar_of(t).bits // 8)
+    width = max(1, s.target.vector_bytes // widest)
+    while width > shape[-1]:
+        width //= 2
+    return max(1, width)
+
+
+def _compute_bytes(op: Op | None) -> int:
+    """The widest scalar that a map computes with."""
+    if not isinstance(op, TileMap):
+        return 1
+    types = [r.type for inner in op.walk() for r in inner.results if not isinstance(r.type, TileType)]
+    if any(components(t) > 1 for t in types):  # type: ignore[arg-type]
+        return 64
+    small = any(scalar_of(t).is_float and scalar_of(t).bits < 32 for t in types)  # type: ignore[arg-type]
+    return max([4 if small else 1, *(scalar_of(t).bits // 8 for t in types)])  # type: ignore[arg-type]
+
+
+def sweep(s: State, shape: tuple[int, ...], width: int, body: Body) -> None:
+    """Call `body(index, width)` for the elements in row-major order, as loops or unrolled where there are few."""
+    pieces = _pieces(shape[-1], width)
+    outer = 1
+    for n in shape[:-1]:
+        outer *= n
+    static = outer * len(pieces) <= UNROLLED
+    _outer(s, shape, [], static, lambda index: _row(s, index, shape[-1], width, pieces, body))
+
+
+def _outer(s: State, shape: tuple[int, ...], index: list[str], static: bool, row: Callable[[list[str]], None]) -> None:
+    if len(index) == len(shape) - 1:
+        row(index)
+    elif static or shape[len(index)] == 1:
+        for k in range(shape[len(index)]):
+            _outer(s, shape, [*index, str(k)], static, row)
+    else:
+        with s.code.loop("0", str(shape[len(index)])) as loop:
+            _outer(s, shape, [*index, loop.index], static, row)
+
+
+def _pieces(n: int, width: int) -> list[tuple[int, int]]:
+    """(start, width) covering 0 .. n-1: full vectors, then ever narrower ones."""
+    out: list[tuple[int, int]] = []
+    at = 0
+    while at < n:
+        while width > n - at:
+            width //= 2
+        out.append((at, width))
+        at += width
+    return out
+
+
+def _row(s: State, index: list[str], n: int, width: int, pieces: list[tuple[int, int]], body: Body) -> None:
+    full = n // width
+    if full > 8:
+        step = 2 if full % 2 == 0 else 1
+        with s.code.loop("0", str(full * width), str(width * step)) as loop:
+            for k in range(step):
+                body([*index, s.memory.add(loop.index, str(k * width))], width)
+        pieces = [p for p in pieces if p[0] >= full * width]
+    for at, w in pieces:
+        body([*index, str(at)], w)
+
+
+def guarded(s: State, values: list[Value], own: list[Op], emit: Callable[[bool], None]) -> None:
+    """Emit a consumer twice: without bounds checks where all tiles it touches lie inside their arrays, with them
+    otherwise. `own`: the accesses of the consumer itself."""
+    checked = [op for op in own if needs_bounds(s, op)]
+    for value in values:
+        for v in tree(s, value):
+            op = s.inline.get(v)
+            if isinstance(op, TileLoad) and needs_bounds(s, op):
+                checked.append(op)
+    if not checked:
+        emit(False)
+        return
+    code = s.code
+    ok = inside(s, checked[0])
+    for op in checked[1:]:
+        ok = code.emit(f"and i1 {ok}, {inside(s, op)}")
+    fast, slow, done = code.label("inside"), code.label("edge"), code.label("joined")
+    code.branch(ok, fast, slow)
+    code.place(fast)
+    emit(False)
+    code.jump(done)
+    code.place(slow)
+    emit(True)
+    code.jump(done)
+    code.place(done)

@@ -1,0 +1,189 @@
+"""Building LLVM IR as text."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tegula.errors import InternalError
+from tegula.types import DType, bfloat16, float16, float32, float64
+
+# An intrinsic that LLVM cannot lower ends the process, so only these are ever emitted.
+INTRINSICS = frozenset(
+    {
+        *("fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "fma", "copysign", "fptosi.sat", "fptoui.sat"),
+        *("smin", "smax", "umin", "umax", "masked.load", "masked.store", "prefetch"),
+    }
+)
+
+
+def scalar_type(dtype: DType) -> str:
+    """The LLVM type of one scalar in a register. bfloat16 and 8-bit floats are held as their bits."""
+    if dtype.is_bool:
+        return "i1"
+    if dtype.is_float and dtype.bits >= 16 and dtype is not bfloat16:
+        return {16: "half", 32: "float", 64: "double"}[dtype.bits]
+    return f"i{dtype.bits}"
+
+
+def vector_of(scalar: str, width: int) -> str:
+    return scalar if width == 1 else f"<{width} x {scalar}>"
+
+
+def register_type(dtype: DType, width: int) -> str:
+    """The LLVM type of `width` scalars in a register."""
+    return vector_of(scalar_type(dtype), width)
+
+
+def memory_type(dtype: DType) -> str:
+    """The LLVM type of one scalar in memory: as in a register, but bools are bytes."""
+    return "i8" if dtype.is_bool else scalar_type(dtype)
+
+
+def constant(dtype: DType, value: float | int | bool, width: int = 1) -> str:
+    """A literal, repeated in every element of a vector."""
+    text = _literal(dtype, value)
+    return text if width == 1 else f"splat ({scalar_type(dtype)} {text})"
+
+
+def _literal(dtype: DType, value: float | int | bool) -> str:
+    if dtype.is_bool:
+        return "true" if value else "false"
+    if not dtype.is_float:
+        return str(int(value))
+    if dtype in (float32, float64):
+        return float_literal(float(value), dtype)
+    from tegula.types import to_numpy
+
+    bits = int.from_bytes(to_numpy(dtype).type(value).tobytes(), "little")
+    return f"0xH{bits:04X}" if dtype is float16 else str(bits - (1 << dtype.bits) if bits >> (dtype.bits - 1) else bits)
+
+
+def float_literal(value: float, dtype: DType) -> str:
+    """LLVM writes floats as the bits of the double of the same value."""
+    if dtype is float32:
+        value = struct.unpack("f", struct.pack("f", value))[0] if abs(value) < 3.5e38 else float(value)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+class Code:
+    """The lines of one function, with fresh names for registers and labels."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.entry: list[str] = []
+        self.declared: set[str] = set()
+        self.block = "entry"
+        self._next = 0
+
+    def fresh(self, prefix: str = "v") -> str:
+        self._next += 1
+        return f"%{prefix}{self._next}"
+
+    def line(self, text: str) -> None:
+        self.lines.append("  " + text)
+
+    def emit(self, rhs: str) -> str:
+        """A new register with the value of an instruction."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {rhs}")
+        return name
+
+    def call(self, intrinsic: str, suffix: str, result: str, args: str) -> str:
+        """A call of a whitelisted intrinsic; `result` is its type ("void" for none), `args` its typed operands."""
+        self._declare(intrinsic, suffix, result, args)
+        text = f"call {result} @llvm.{intrinsic}.{suffix}({args})"
+        if result == "void":
+            self.line(text)
+            return ""
+        return self.emit(text)
+
+    def _declare(self, intrinsic: str, suffix: str, result: str, args: str) -> None:
+        if intrinsic not in INTRINSICS:
+            raise InternalError(f"the intrinsic {intrinsic} is not on the list of those known to lower")
+        self.declared.add(f"declare {result} @llvm.{intrinsic}.{suffix}({', '.join(_types_of(args))})")
+
+    # Blocks ----------------------------------------------------------------------------------------------------------
+
+    def label(self, prefix: str = "b") -> str:
+        self._next += 1
+        return f"{prefix}{self._next}"
+
+    def place(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        self.line(f"br label %{label}")
+
+    def branch(self, condition: str, then: str, other: str) -> None:
+        self.line(f"br i1 {condition}, label %{then}, label %{other}")
+
+    def phi(self, type: str, *sources: tuple[str, str]) -> str:
+        return self.emit(f"phi {type} " + ", ".join(f"[ {v}, %{b} ]" for v, b in sources))
+
+    @contextmanager
+    def loop(
+        self, start: str, stop: str, step: str = "1", carried: list[tuple[str, str]] | None = None, metadata: str = ""
+    ) -> Iterator[Loop]:
+        """A counting loop over i64, start below stop on entry or not run at all. `carried`: (type, initial value) of
+        values carried round it; set `loop.next` before the end of the body; `loop.results` are the final ones."""
+        made = Loop(self, start, stop, step, carried or [], metadata)
+        made.open()
+        yield made
+        made.close()
+
+
+class Loop:
+    """A counting loop under construction. `index` and `values` are the counter and the carried values in its body."""
+
+    def __init__(
+        self, code: Code, start: str, stop: str, step: str, carried: list[tuple[str, str]], metadata: str
+    ) -> None:
+        self.code, self.start, self.stop, self.step = code, start, stop, step
+        self.carried, self.metadata = carried, metadata
+        self.next: list[str] = []
+        self.index = ""
+        self.values: list[str] = []
+        self.results: list[str] = []
+
+    def open(self) -> None:
+        code = self.code
+        self.head, self.body, self.done = code.label("head"), code.label("body"), code.label("done")
+        before = code.block
+        code.jump(self.head)
+        code.place(self.head)
+        self.index = code.fresh("i")
+        self.values = [code.fresh("c") for _ in self.carried]
+        self._phis = len(code.lines)
+        self._before = before
+        code.line("")
+        test = code.emit(f"icmp slt i64 {self.index}, {self.stop}")
+        code.branch(test, self.body, self.done)
+        code.place(self.body)
+
+    def close(self) -> None:
+        code = self.code
+        following = code.emit(f"add nsw i64 {self.index}, {self.step}")
+        last = code.block
+        code.line(f"br label %{self.head}{self.metadata}")
+        phis = [f"{self.index} = phi i64 [ {self.start}, %{self._before} ], [ {following}, %{last} ]"]
+        for (type, initial), value, final in zip(self.carried, self.values, self.next, strict=True):
+            phis.append(f"{value} = phi {type} [ {initial}, %{self._before} ], [ {final}, %{last} ]")
+        code.lines[self._phis] = "\n".join("  " + p for p in phis)
+        self.results = self.values
+        code.place(self.done)
+
+
+def _types_of(args: str) -> list[str]:
+    """The types in "float %a, <4 x i32> %b"."""
+    out: list[str] = []
+    depth, start = 0, 0
+    for at, char in enumerate(args + ","):
+        depth += (char in "<([{") - (char in ">)]}")
+        if char == "," and depth == 0:
+            part = args[start:at].strip()
+            out.append(part[: part.index(">") + 1] if part.startswith("<") else part.split(" ", 1)[0])
+            start = at + 1
+    return out

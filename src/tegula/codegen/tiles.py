@@ -1,0 +1,603 @@
+"""Cooperative tile ops as loops: materialisation, stores, reductions, scans, buffers, stacks."""
+
+from __future__ import annotations
+
+from tegula.codegen.arrays import atomic_element, reshaped, sliced
+from tegula.codegen.elements import (
+    array_pointer,
+    column_mask,
+    element,
+    is_straight,
+    offsets,
+    run_region,
+    splat,
+)
+from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.state import State
+from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.sweep import guarded, sweep, width_for
+from tegula.codegen.text import constant, register_type, vector_of
+from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.control import Yield
+from tegula.ops.tile import TileGather
+from tegula.types import (
+    DType,
+    ElementType,
+    TileType,
+    components,
+    int32,
+    int64,
+    scalar_of,
+    to_numpy,
+)
+
+
+def materialise(s: State, value: Value, into: View | None = None) -> View:
+    """The tile in memory: where it lies, or written to `into` (or fresh scratch memory)."""
+    if into is None and value in s.tiles:
+        return s.tiles[value]
+    t: TileType = value.type  # type: ignore[assignment]
+    view = into or s.allocate(value.name or "tile", t.dtype, t.shape)
+    if value in s.tiles and s.tiles[value] == view:
+        return view
+    width = width_for(s, [value], t.shape, (t.dtype,))
+
+    def emit(masked: bool) -> None:
+        sweep(s, t.shape, width, lambda index, w: s.memory.store_view(view, index, element(s, value, index, w, masked), w))
+
+    guarded(s, [value], [], emit)
+    if into is None:
+        s.tiles[value] = view
+    return view
+
+
+# Arrays --------------------------------------------------------------------------------------------------------------
+
+
+def store(s: State, op: Op) -> None:
+    """tile.store, with its operand's elements computed on the way."""
+    array, value = s.arrays[op.operands[0]], op.operands[1]
+    t: TileType = value.type  # type: ignore[assignment]
+    starts = offsets(s, op)
+    width = width_for(s, [value], t.shape, (t.dtype,))
+    absent = t.partial and s.kernel.launch.partial
+
+    def emit(masked: bool) -> None:
+        def body(index: list[str], w: int) -> None:
+            where = [s.memory.add(o, i) for o, i in zip(starts, index, strict=True)]
+            values = element(s, value, index, w, masked)
+            if masked or absent:
+                _masked_store(s, array, where, index, values, w, absent)
+            else:
+                _plain_store(s, array, where, values, w)
+
+        sweep(s, t.shape, width, body)
+
+    guarded(s, [value], [op], emit)
+
+
+def _plain_store(s: State, array: ArrayAt, where: list[str], values: Components, width: int) -> None:
+    pointer, scalar = array_pointer(s, array, where), scalar_of(array.dtype)
+    if width == 1:
+        s.memory.store_element(pointer, values, array.dtype)
+    elif array.contiguous:
+        s.memory.store(pointer, values[0], scalar, width)
+    else:
+        for k in range(width):
+            at = s.memory.bytes_offset(pointer, s.memory.mul(array.strides[-1], str(k)))
+            s.memory.store(at, s.memory.lane(values[0], scalar, width, k), scalar)
+
+
+def _store_mask(s: State, array: ArrayAt, where: list[str], index: list[str], width: int, absent: bool) -> str:
+    mask = column_mask(s, array, where, width)
+    if absent:
+        positions, limit = s.memory.iota(index[-1], width), s.memory.splat_i64(s.present, width)
+        here = s.code.emit(f"icmp slt {vector_of('i64', width)} {positions}, {limit}")
+        mask = s.code.emit(f"and {vector_of('i1', width)} {mask}, {here}")
+    return mask
+
+
+def _masked_store(
+    s: State, array: ArrayAt, where: list[str], index: list[str], values: Components, width: int, absent: bool
+) -> None:
+    """Elements outside the array and of absent lanes are dropped."""
+    pointer, scalar = array_pointer(s, array, where), scalar_of(array.dtype)
+    mask = _store_mask(s, array, where, index, width, absent)
+    if width > 1 and array.contiguous:
+        s.memory.masked_store(pointer, values[0], scalar, width, mask)
+        return
+    for k in range(width):
+        parts = values if width == 1 else tuple(s.memory.lane(v, scalar, width, k) for v in values)
+        ok = mask if width == 1 else s.code.emit(f"extractelement {vector_of('i1', width)} {mask}, i32 {k}")
+        at = s.memory.bytes_offset(pointer, s.memory.mul(array.strides[-1], str(k)))
+        _when(s, ok, lambda at=at, parts=parts: s.memory.store_element(at, parts, array.dtype))
+
+
+def _when(s: State, condition: str, body: object) -> None:
+    then, done = s.code.label("then"), s.code.label("done")
+    s.code.branch(condition, then, done)
+    s.code.place(then)
+    body()  # type: ignore[operator]
+    s.code.jump(done)
+    s.code.place(done)
+
+
+def tile_atomic(s: State, op: Op) -> None:
+    """Each element once; the previous ones are kept only if they are used."""
+    array, value = s.arrays[op.operands[0]], op.operands[1]
+    t: TileType = value.type  # type: ignore[assignment]
+    starts = offsets(s, op)
+    absent = t.partial and s.kernel.launch.partial
+    previous = s.allocate(op.result.name or "previous", t.dtype, t.shape) if s.users.get(op.result) else None
+    zero = tuple(constant(scalar_of(t.dtype), 0) for _ in range(components(t.dtype)))
+
+    def body(index: list[str], w: int) -> None:
+        where = [s.memory.add(o, i) for o, i in zip(starts, index, strict=True)]
+        parts = element(s, value, index, 1, True)
+        if previous is not None:
+            s.memory.store_view(previous, index, zero, 1)
+
+        def act() -> None:
+            old = atomic_element(s, op.attrs["op"], array_pointer(s, array, where), array.dtype, parts)
+            if previous is not None:
+                s.memory.store_view(previous, index, old, 1)
+
+        _when(s, _store_mask(s, array, where, index, 1, absent), act)
+
+    sweep(s, t.shape, 1, body)
+    if previous is not None:
+        s.tiles[op.result] = previous
+
+
+# Reductions ----------------------------------------------------------------------------------------------------------
+
+
+def _combiner(region: Region) -> type[Op] | None:
+    """The op that a region consists of, if it is a single one on its arguments."""
+    ops = region.ops
+    if len(ops) == 2 and isinstance(ops[1], Yield) and set(ops[0].operands) == set(region.args):
+        kind = type(ops[0])
+        return kind if kind in (S.Add, S.Min, S.Max, S.Mul) else None
+    return None
+
+
+def identity(kind: type[Op], dtype: DType) -> float | int:
+    """What leaves every operand as it is. A NaN loses against all numbers in min and max."""
+    if kind is S.Add:
+        return -0.0 if dtype.is_float else 0
+    if kind is S.Mul:
+        return 1
+    if dtype.is_float:
+        return float("nan")
+    import numpy as np
+
+    if dtype.is_bool:
+        return kind is S.Min
+    info = np.iinfo(to_numpy(dtype))
+    return int(info.max if kind is S.Min else info.min)
+
+
+def reduce(s: State, op: Op) -> None:
+    """tile.reduce into a fresh tile. Known combiners run in several vector accumulators, others element by element."""
+    value, axis = op.operands[0], op.attrs["axis"]
+    t: TileType = value.type  # type: ignore[assignment]
+    made: TileType = op.result.type  # type: ignore[assignment]
+    result = s.allocate(op.result.name or "reduced", made.dtype, made.shape)
+    kind = _combiner(op.regions[0])
+    absent = t.partial and s.kernel.launch.partial
+    simple = kind is not None and components(t.dtype) == 1 and not absent
+    whole = axis is None or len(t.shape) == 1
+    if not simple:
+        view = materialise(s, value)
+        _reduce_generic(s, op.regions[0], view, t, result, None if whole else axis, absent)
+    elif whole or axis == len(t.shape) - 1:
+        guarded(s, [value], [], lambda masked: _reduce_rows(s, kind, value, t, result, whole, masked))
+    else:
+        guarded(s, [value], [], lambda masked: _reduce_columns(s, kind, value, t, result, axis, masked))
+    s.tiles[op.result] = result
+
+
+def _reduce_rows(
+    s: State, kind: type[Op], value: Value, t: TileType, result: View, whole: bool, masked: bool
+) -> None:
+    """Along the last dimension, or over everything."""
+    if whole:
+        total = _accumulate(s, kind, value, t, [], masked)
+        s.memory.store_view(result, ["0"] * len(result.shape), (total,), 1)
+        return
+    keep = len(result.shape) == len(t.shape)
+
+    def body(index: list[str], w: int) -> None:
+        rows = index[:-1] if keep else index
+        total = _accumulate(s, kind, value, t, rows, masked)
+        s.memory.store_view(result, [*rows, "0"] if keep else rows, (total,), 1)
+
+    sweep(s, (*t.shape[:-1], 1) if keep else t.shape[:-1], 1, body)
+
+
+def _accumulate(s: State, kind: type[Op], value: Value, t: TileType, fixed: list[str], masked: bool) -> str:
+    """All elements whose first coordinates are `fixed`, combined into one scalar."""
+    dtype = scalar_of(t.dtype)
+    width = width_for(s, [value], t.shape, (t.dtype,))
+    outer, n = t.shape[len(fixed) : -1], t.shape[-1]
+    full = n // width
+    lanes = 4 if full % 4 == 0 and full >= 4 else 2 if full % 2 == 0 and full >= 2 else 1
+    vt = register_type(dtype, width)
+    sums = [constant(dtype, identity(kind, dtype), width)] * lanes
+
+    def combine(a: str, b: str, w: int) -> str:
+        return elementwise(s.code, kind([], []), dtype, [a, b], w)
+
+    def row(index: list[str], sums: list[str]) -> list[str]:
+        with s.code.loop("0", str(full * width), str(width * lanes), [(vt, x) for x in sums]) as loop:
+            for k in range(lanes):
+                at = [*index, s.memory.add(loop.index, str(k * width))]
+                loop.next.append(combine(loop.values[k], element(s, value, at, width, masked)[0], width))
+        for at, w in _rest(full * width, n, width):
+            x = element(s, value, [*index, str(at)], w, masked)[0]
+            wide = _widened(s, x, dtype, w, width, identity(kind, dtype))
+            loop.results[0] = combine(loop.results[0], wide, width)
+        return loop.results
+
+    sums = _nested_rows(s, list(outer), list(fixed), sums, vt, row)
+    while len(sums) > 1:
+        sums = [combine(a, b, width) for a, b in zip(sums[::2], sums[1::2], strict=True)]
+    return _horizontal(s, sums[0], dtype, width, combine)
+
+
+def _rest(at: int, n: int, width: int) -> list[tuple[int, int]]:
+    out: list[tuple[int, int]] = []
+    while at < n:
+        while width > n - at:
+            width //= 2
+        out.append((at, width))
+        at += width
+    return out
+
+
+def _widened(s: State, x: str, dtype: DType, narrow: int, width: int, fill: float | int) -> str:
+    """A narrow vector in the first elements of a wide one, the identity in the others."""
+    if narrow == width:
+        return x
+    if narrow == 1:
+        base = constant(dtype, fill, width)
+        return s.code.emit(f"insertelement {register_type(dtype, width)} {base}, {register_type(dtype, 1)} {x}, i32 0")
+    t = register_type(dtype, narrow)
+    picks = ", ".join(f"i32 {k if k < narrow else narrow}" for k in range(width))
+    return s.code.emit(f"shufflevector {t} {x}, {t} {constant(dtype, fill, narrow)}, <{width} x i32> <{picks}>")
+
+
+def _nested_rows(s: State, outer: list[int], index: list[str], sums: list[str], vt: str, row: object) -> list[str]:
+    if not outer:
+        return row(index, sums)  # type: ignore[operator]
+    with s.code.loop("0", str(outer[0]), "1", [(vt, x) for x in sums]) as loop:
+        loop.next = _nested_rows(s, outer[1:], [*index, loop.index], list(loop.values), vt, row)
+    return list(loop.results)
+
+
+def _horizontal(s: State, x: str, dtype: DType, width: int, combine: object) -> str:
+    while width > 1:
+        half = width // 2
+        t = register_type(dtype, width)
+        low, high = (
+            s.code.emit(
+                f"shufflevector {t} {x}, {t} poison, <{half} x i32> "
+                f"<{', '.join(f'i32 {k + start}' for k in range(half))}>"
+            )
+            for start in (0, half)
+        )
+        if half == 1:
+            one = f"<1 x {register_type(dtype, 1)}>"
+            low, high = (s.code.emit(f"extractelement {one} {v}, i32 0") for v in (low, high))
+        x, width = combine(low, high, half), half  # type: ignore[operator]
+    return x
+
+
+def _reduce_columns(
+    s: State, kind: type[Op], value: Value, t: TileType, result: View, axis: int, masked: bool
+) -> None:
+    """Along a dimension other than the last: vectors of columns, accumulated over the axis."""
+    dtype = scalar_of(t.dtype)
+    keep = len(result.shape) == len(t.shape)
+    width = width_for(s, [value], t.shape, (t.dtype,))
+
+    def body(index: list[str], w: int) -> None:
+        others = [*index[:axis], *index[axis + 1 :]] if keep else index
+        start = constant(dtype, identity(kind, dtype), w)
+        with s.code.loop("0", str(t.shape[axis]), "1", [(register_type(dtype, w), start)]) as loop:
+            at = [*others[:axis], loop.index, *others[axis:]]
+            x = element(s, value, at, w, masked)[0]
+            loop.next = [elementwise(s.code, kind([], []), dtype, [loop.values[0], x], w)]
+        s.memory.store_view(result, index, (loop.results[0],), w)
+
+    sweep(s, result.shape, width, body)
+
+
+def _run(s: State, region: Region, args: list[Components]) -> Components:
+    return run_region(s, region, args, 1)[0] if is_straight(region) else s.run_branching(region, args)[0]
+
+
+def _reduce_generic(
+    s: State, region: Region, view: View, t: TileType, result: View, axis: int | None, absent: bool
+) -> None:
+    """One element after another, starting with the first."""
+    axes = range(len(t.shape)) if axis is None else [axis]
+    fixed = [d for d in range(len(t.shape)) if d not in axes]
+    keep = len(result.shape) == len(t.shape) and axis is not None
+
+    def body(index: list[str], w: int) -> None:
+        others = iter([i for d, i in enumerate(index) if not keep or d != axis]) if axis is not None else iter([])
+        at = ["0" if d in axes else next(others) for d in range(len(t.shape))]
+        s.memory.store_view(result, index, s.memory.load_view(view, at, 1), 1)
+        _fold(s, region, view, t, at, list(axes), result, index, absent)
+
+    sweep(s, result.shape if fixed else (1,) * len(result.shape), 1, body)
+
+
+def _fold(
+    s: State, region: Region, view: View, t: TileType, at: list[str], axes: list[int], result: View,
+    where: list[str], absent: bool,
+) -> None:  # fmt: skip
+    """Combine all elements along `axes` but the very first into `result[where]`."""
+    lengths = [s.present if absent and d == len(t.shape) - 1 else str(t.shape[d]) for d in axes]
+
+    def nest(depth: int, index: list[str], first: str) -> None:
+        if depth == len(axes):
+            _when(s, s.code.emit(f"xor i1 {first}, true"), lambda: step(index))
+            return
+        with s.code.loop("0", lengths[depth]) as loop:
+            here = s.code.emit(f"icmp eq i64 {loop.index}, 0")
+            following = list(index)
+            following[axes[depth]] = loop.index
+            nest(depth + 1, following, s.code.emit(f"and i1 {first}, {here}"))
+
+    def step(index: list[str]) -> None:
+        old, new = s.memory.load_view(result, where, 1), s.memory.load_view(view, index, 1)
+        s.memory.store_view(result, where, _run(s, region, [old, new]), 1)
+
+    nest(0, at, "true")
+
+
+def arg_reduce(s: State, op: Op) -> None:
+    """The lowest row-major index of the extreme; NaN never wins over a number."""
+    value = op.operands[0]
+    t: TileType = value.type  # type: ignore[assignment]
+    view, dtype, code = materialise(s, value), scalar_of(t.dtype), s.code
+    flat = reshaped(view, (t.size,)) if view.packed else _repacked(s, value, view)
+    count = s.present if t.partial and s.kernel.launch.partial and len(t.shape) == 1 else str(t.size)
+    result = s.allocate(op.result.name or "position", int32, (1,))
+    rt = register_type(dtype, 1)
+    first = s.memory.load_view(flat, ["0"], 1)[0]
+    with code.loop("1", count, "1", [("i64", "0"), (rt, first)]) as loop:
+        x = s.memory.load_view(flat, [loop.index], 1)[0]
+        wins = _wins(s, op.attrs["op"], dtype, x, loop.values[1])
+        loop.next = [
+            code.emit(f"select i1 {wins}, i64 {loop.index}, i64 {loop.values[0]}"),
+            code.emit(f"select i1 {wins}, {rt} {x}, {rt} {loop.values[1]}"),
+        ]
+    position = code.emit(f"trunc i64 {loop.results[0]} to i32")
+    s.memory.store_view(result, ["0"], (position,), 1)
+    s.tiles[op.result] = result
+
+
+def _repacked(s: State, value: Value, view: View) -> View:
+    t: TileType = value.type  # type: ignore[assignment]
+    fresh = s.allocate("packed", t.dtype, t.shape)
+    sweep(s, t.shape, 1, lambda i, w: s.memory.store_view(fresh, i, s.memory.load_view(view, i, 1), 1))
+    return reshaped(fresh, (t.size,))
+
+
+def _wins(s: State, kind: str, dtype: DType, x: str, best: str) -> str:
+    compare = S.Cmp([], [], {"pred": "lt" if kind == "min" else "gt"})
+    better = elementwise(s.code, compare, dtype, [x, best], 1)
+    if not dtype.is_float:
+        return better
+    nan = S.Classify([], [], {"test": "isnan"})
+    best_nan, x_nan = (elementwise(s.code, nan, dtype, [v], 1) for v in (best, x))
+    number = s.code.emit(f"xor i1 {x_nan}, true")
+    return s.code.emit(f"or i1 {better}, {s.code.emit(f'and i1 {best_nan}, {number}')}")
+
+
+def scan(s: State, op: Op) -> None:
+    """A running combination over the row-major elements."""
+    value = op.operands[0]
+    t: TileType = value.type  # type: ignore[assignment]
+    view = materialise(s, value)
+    flat = reshaped(view, (t.size,)) if view.packed else _repacked(s, value, view)
+    made = s.allocate(op.result.name or "scan", t.dtype, t.shape)
+    out = reshaped(made, (t.size,))
+    held = s.allocate("running", t.dtype, (1,))
+    s.memory.store_view(held, ["0"], s.components(op.operands[1]), 1)
+    with s.code.loop("0", str(t.size)) as loop:
+        old = s.memory.load_view(held, ["0"], 1)
+        x = s.memory.load_view(flat, [loop.index], 1)
+        new = _run(s, op.regions[0], [old, x])
+        s.memory.store_view(held, ["0"], new, 1)
+        s.memory.store_view(out, [loop.index], old if op.attrs["exclusive"] else new, 1)
+    s.tiles[op.result] = made
+
+
+# Rearranging ---------------------------------------------------------------------------------------------------------
+
+
+def tile_slice(s: State, op: Op) -> None:
+    source = materialise(s, op.operands[0])
+    s.tiles[op.result] = sliced(s, source, [s.i64(v) for v in op.operands[1:]], op.attrs)
+
+
+def tile_permute(s: State, op: Op) -> None:
+    v, perm = materialise(s, op.operands[0]), op.attrs["perm"]
+    shape, strides = tuple(v.shape[d] for d in perm), tuple(v.strides[d] for d in perm)
+    s.tiles[op.result] = View(v.pointer, v.dtype, shape, strides, v.component_stride)
+
+
+def tile_reshape(s: State, op: Op) -> None:
+    source = materialise(s, op.operands[0])
+    shape = tuple(op.attrs["shape"])
+    if not source.packed:
+        flat = _repacked(s, op.operands[0], source)
+        s.tiles[op.result] = reshaped(flat, shape)
+        return
+    s.tiles[op.result] = reshaped(source, shape)
+
+
+def gather(s: State, op: Op) -> None:
+    """Indices wrap once when negative; outside gives 0."""
+    assert isinstance(op, TileGather)
+    source, picks, axis = materialise(s, op.operands[0]), materialise(s, op.operands[1]), op.attrs["axis"]
+    made: TileType = op.result.type  # type: ignore[assignment]
+    view, n = s.allocate(op.result.name or "gathered", made.dtype, made.shape), source.shape[axis]
+    zero = tuple(constant(scalar_of(made.dtype), 0) for _ in range(components(made.dtype)))
+    code = s.code
+    from tegula.codegen.convert import convert
+
+    def body(index: list[str], w: int) -> None:
+        raw = s.memory.load_view(picks, [index[axis]], 1)[0]
+        wide = convert(code, raw, scalar_of(picks.dtype), int64, 1)
+        negative = code.emit(f"icmp slt i64 {wide}, 0")
+        at = code.emit(f"select i1 {negative}, i64 {code.emit(f'add i64 {wide}, {n}')}, i64 {wide}")
+        s.memory.store_view(view, index, zero, 1)
+
+        def copy() -> None:
+            where = [*index[:axis], at, *index[axis + 1 :]]
+            s.memory.store_view(view, index, s.memory.load_view(source, where, 1), 1)
+
+        _when(s, code.emit(f"icmp ult i64 {at}, {n}"), copy)
+
+    sweep(s, made.shape, 1, body)
+    s.tiles[op.result] = view
+
+
+def concat(s: State, op: Op) -> None:
+    made: TileType = op.result.type  # type: ignore[assignment]
+    view, axis = s.allocate(op.result.name or "joined", made.dtype, made.shape), op.attrs["axis"]
+    start = 0
+    for operand in op.operands:
+        shape = operand.type.shape  # type: ignore[union-attr]
+        starts = [str(start) if d == axis else "0" for d in range(len(shape))]
+        part = View(s.memory.at(view, starts), view.dtype, shape, view.strides, view.component_stride)
+        materialise(s, operand, part)
+        start += shape[axis]
+    s.tiles[op.result] = view
+
+
+# Lanes ---------------------------------------------------------------------------------------------------------------
+
+
+def from_lanes(s: State, op: Op) -> None:
+    """A tile over the lanes' values where they lie."""
+    value = op.operands[0]
+    made: TileType = op.result.type  # type: ignore[assignment]
+    if value not in s.lanes:
+        view = s.lane_array("lanes", value.type)  # type: ignore[arg-type]
+        parts = s.components(value)
+        with s.code.loop("0", str(s.block_dim)) as loop:
+            s.memory.store_view(view, [loop.index], parts, 1)
+    else:
+        view = s.lanes[value]
+    n = s.block_dim
+    if op.attrs["preserve_type"] or components(value.type) == 1:  # type: ignore[arg-type]
+        s.tiles[op.result] = view
+        return
+    strides: list[int] = []
+    step = n
+    for extent in reversed(made.shape[:-1]):
+        strides.insert(0, step)
+        step *= extent
+    s.tiles[op.result] = View(view.pointer, made.dtype, made.shape, (*strides, 1))
+
+
+def to_lanes(s: State, op: Op) -> None:
+    """Each lane's element of a tile: the tile itself where it lies component-major."""
+    source = materialise(s, op.operands[0])
+    t: ElementType = op.result.type  # type: ignore[assignment]
+    view = s.lane_array(op.result.name or "untiled", t)
+    leading = source.shape[:-1]
+
+    with s.code.loop("0", str(s.block_dim)) as loop:
+        if not leading:
+            parts = s.memory.load_view(source, [loop.index], 1)
+        else:
+            parts = tuple(
+                s.memory.load_view(source, [*map(str, at), loop.index], 1)[0] for at in _positions(leading)
+            )
+        s.memory.store_view(view, [loop.index], parts, 1)
+    s.lanes[op.result] = view
+
+
+def _positions(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    import itertools
+
+    return list(itertools.product(*(range(n) for n in shape)))
+
+
+def from_thread(s: State, op: Op) -> Components:
+    """One lane's value; 0 for a lane that is absent."""
+    value, code = op.operands[0], s.code
+    at = s.i64(op.operands[1])
+    ok = code.emit(f"icmp ult i64 {at}, {s.present}")
+    if value not in s.lanes:
+        parts = s.components(value)
+    else:
+        safe = code.emit(f"select i1 {ok}, i64 {at}, i64 0")
+        parts = s.memory.load_view(s.lanes[value], [safe], 1)
+    t = register_type(scalar_of(value.type), 1)  # type: ignore[arg-type]
+    zero = constant(scalar_of(value.type), 0)  # type: ignore[arg-type]
+    return tuple(code.emit(f"select i1 {ok}, {t} {p}, {t} {zero}") for p in parts)
+
+
+def stack_new(s: State, op: Op) -> None:
+    t = op.attrs["type"]
+    count = s.allocate("stack count", int32, (1,)).pointer
+    s.stacks[op.result] = (count, s.allocate("stack", t.dtype, (t.capacity,)))
+    s.code.line(f"store i32 0, ptr {count}, align 4")
+
+
+def stack_push(s: State, op: Op) -> None:
+    """In lane order."""
+    count, view = s.stacks[op.operands[0]]
+    slots, code = s.lane_array("slot", int32), s.code
+    with code.loop("0", s.present) as loop:
+        flag = _lane_components(s, op.operands[2], loop.index)[0]
+        value = _lane_components(s, op.operands[1], loop.index)
+        n = code.emit(f"load i32, ptr {count}, align 4")
+        room = code.emit(f"icmp ult i32 {n}, {view.shape[0]}")
+        pushes = code.emit(f"and i1 {flag}, {room}")
+        slot = code.emit(f"select i1 {pushes}, i32 {n}, i32 -1")
+        s.memory.store_view(slots, [loop.index], (slot,), 1)
+
+        def write() -> None:
+            s.memory.store_view(view, [code.emit(f"zext i32 {n} to i64")], value, 1)
+            code.line(f"store i32 {code.emit(f'add i32 {n}, 1')}, ptr {count}, align 4")
+
+        _when(s, pushes, write)
+    s.lanes[op.result] = slots
+
+
+def _lane_components(s: State, value: Value, lane: str) -> Components:
+    return s.memory.load_view(s.lanes[value], [lane], 1) if value in s.lanes else s.components(value)
+
+
+def stack_pop(s: State, op: Op) -> None:
+    """In lane order, from the top."""
+    count, view = s.stacks[op.operands[0]]
+    code, t = s.code, view.dtype
+    values, slots = s.lane_array("popped", t), s.lane_array("slot", int32)
+    zero = tuple(constant(scalar_of(t), 0) for _ in range(components(t)))
+    with code.loop("0", s.present) as loop:
+        n = code.emit(f"load i32, ptr {count}, align 4")
+        top = code.emit(f"sub i32 {n}, 1")
+        s.memory.store_view(values, [loop.index], zero, 1)
+        s.memory.store_view(slots, [loop.index], (top,), 1)
+
+        def take() -> None:
+            at = [code.emit(f"zext i32 {top} to i64")]
+            s.memory.store_view(values, [loop.index], s.memory.load_view(view, at, 1), 1)
+            code.line(f"store i32 {top}, ptr {count}, align 4")
+
+        _when(s, code.emit(f"icmp sgt i32 {n}, 0"), take)
+    s.lanes[op.results[0]], s.lanes[op.results[1]] = values, slots
+
+
+__all__ = ["materialise", "reduce", "splat", "store"]

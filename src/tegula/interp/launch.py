@@ -1,0 +1,91 @@
+"""Launching: arguments, blocks, thread indices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import LaunchError
+from tegula.interp import lanes, memory, tiles
+from tegula.interp.machine import Machine, RunValue
+from tegula.interp.report import Report
+from tegula.ir import Kernel
+from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
+
+# The handlers of all op families, registered by importing their modules.
+FAMILIES = (lanes, memory, tiles)
+
+
+def run(
+    kernel: Kernel,
+    args: Sequence[Any],
+    dims: Sequence[int],
+    block_dim: int | None = None,
+    print_line: Callable[[str], None] = print,
+) -> None:
+    """Launch a kernel over `dims` (1 to 4 dimensions, row-major), blocks in order.
+
+    Arrays are NumPy arrays of shape [*dims, *element_shape] and the element's scalar type, changed in place,
+    views allowed; other arguments are numbers, or arrays of the element's shape. `block_dim` must be that of
+    the kernel's launch class, and is by default. `print_line` gets each line that the kernel prints.
+
+    LaunchError for arguments that do not fit; after all blocks, the first OutOfBounds or KernelAssertion;
+    DivergentCooperativeOp at once."""
+    launch = kernel.launch
+    block_dim = launch.block_dim if block_dim is None else block_dim
+    if block_dim != launch.block_dim or len(dims) != launch.ndim:
+        raise LaunchError(
+            f"kernel {kernel.name} is specialised for a {launch}, got {tuple(dims)} x {block_dim}"
+        )
+    if len(args) != len(kernel.params):
+        raise LaunchError(f"kernel {kernel.name} takes {len(kernel.params)} arguments, got {len(args)}")
+    total = math.prod(dims)
+    if total % block_dim and not launch.partial:
+        raise LaunchError(
+            f"kernel {kernel.name} is specialised for whole blocks, got {tuple(dims)} x {block_dim}"
+        )
+    values = [
+        _argument(name, param.type, arg, block_dim)
+        for name, param, arg in zip(kernel.param_names, kernel.params, args, strict=True)
+    ]
+    report = Report(kernel, print_line)
+    with np.errstate(all="ignore"):
+        for block in range(-(-total // block_dim)):
+            _run_block(kernel, values, dims, block, report)
+    if report.failure is not None:
+        raise report.failure
+
+
+def _run_block(
+    kernel: Kernel, values: Sequence[RunValue], dims: Sequence[int], block: int, report: Report
+) -> None:
+    lane_count = kernel.launch.block_dim
+    linear = np.arange(lane_count, dtype=np.int64) + block * lane_count
+    present = linear < math.prod(dims)
+    inside = np.where(present, linear, 0)
+    tid = [component.astype(np.int32) for component in np.unravel_index(inside, tuple(dims))]
+    machine = Machine(lane_count, present, report, block, tid)
+    machine.region(kernel.body, values, present)
+
+
+def _argument(name: str, t: Type, arg: Any, lane_count: int) -> RunValue:
+    if isinstance(t, ArrayType):
+        return _array(name, t, arg)
+    shape = element_shape(t)  # type: ignore[arg-type]
+    if np.shape(arg) != shape:
+        raise LaunchError(f"argument '{name}' is a {t}, got a value of shape {np.shape(arg)}")
+    element = lanes.constant(np.asarray(arg).tolist(), t)  # type: ignore[arg-type]
+    return np.broadcast_to(element, (lane_count, *shape)).copy()
+
+
+def _array(name: str, t: ArrayType, arg: Any) -> np.ndarray:
+    shape = element_shape(t.dtype)
+    dtype = to_numpy(scalar_of(t.dtype))
+    if not isinstance(arg, np.ndarray) or arg.dtype != dtype:
+        raise LaunchError(f"argument '{name}' is an {t}, got {getattr(arg, 'dtype', type(arg).__name__)}")
+    if arg.ndim != t.ndim + len(shape) or arg.shape[t.ndim :] != shape:
+        raise LaunchError(f"argument '{name}' is an {t}, got an array of shape {arg.shape}")
+    return arg

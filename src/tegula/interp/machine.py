@@ -1,0 +1,193 @@
+"""Masked lockstep execution of regions: values, control flow, and the meeting of lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tegula.errors import DivergentCooperativeOp, InternalError, KernelAssertion
+from tegula.interp.report import Report
+from tegula.ir import Op, Region, Value
+from tegula.ops.base import TileOp
+from tegula.types import ArrayType, BufType, DType, MatType, TileType, VecType
+
+# A run-time value. Per-lane values: an array [lanes, *element_shape]. Tiles: an array [*shape,
+# *element_shape] that nobody writes to. Arrays and buffers: an array that is a view of their memory, or a
+# list of one such view per lane where the lanes hold different ones. Stacks: `memory.Stack`.
+RunValue: TypeAlias = Any
+Mask: TypeAlias = np.ndarray
+
+Handler: TypeAlias = Callable[["Machine", Op, Mask], "RunValue | tuple[RunValue, ...] | None"]
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Make a function the meaning of the ops called so. It returns the result, a tuple of several, or
+    None."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+class Machine:
+    """`lanes` lanes running in lockstep; `present` says which exist (the first so many); `tid` holds the
+    components of their thread indices. For the region of a map, the lanes are the elements, and there are no
+    thread indices."""
+
+    def __init__(
+        self, lanes: int, present: Mask, report: Report, block: int = 0, tid: Sequence[np.ndarray] = ()
+    ) -> None:
+        self.lanes = lanes
+        self.present = present
+        self.report = report
+        self.block = block
+        self.tid = tid
+        self.env: dict[Value, RunValue] = {}
+
+    @property
+    def count(self) -> int:
+        """How many lanes are present."""
+        return int(self.present.sum())
+
+    def group(self, value: Value) -> RunValue:
+        """A group operand: the tile or object itself, lane 0's value of anything that lanes have each their
+        own of."""
+        x = self.env[value]
+        if isinstance(value.type, DType | VecType | MatType) or isinstance(x, list):
+            return x[0]
+        return x
+
+    def broadcast(self, x: np.ndarray) -> np.ndarray:
+        """One element, in every lane."""
+        return np.broadcast_to(x, (self.lanes, *np.shape(x))).copy()
+
+    # Running ------------------------------------------------------------------------------------------------
+
+    def region(self, region: Region, args: Sequence[RunValue], mask: Mask) -> list[RunValue]:
+        """Run a region with the lanes of the mask; what it yields."""
+        for arg, value in zip(region.args, args, strict=True):
+            self.env[arg] = value
+        for op in region.ops[:-1]:
+            self.op(op, mask)
+        return [self.env[v] for v in region.terminator.operands]
+
+    def op(self, op: Op, mask: Mask) -> None:
+        cls = type(op)
+        if not issubclass(cls, TileOp):
+            raise InternalError(f"{op.loc}: the interpreter does not know {op.NAME}")
+        if cls.COOPERATIVE and not np.array_equal(mask, self.present):
+            raise DivergentCooperativeOp(op.loc, op=op.NAME)
+        handler = HANDLERS.get(op.NAME)
+        out = handler(self, op, mask) if handler is not None else self.by_reference(op, cls)
+        if len(op.results) == 1:
+            self.env[op.results[0]] = out
+        elif op.results:
+            self.env.update(zip(op.results, out, strict=True))  # type: ignore[arg-type]
+
+    def by_reference(self, op: Op, cls: type[TileOp]) -> RunValue:
+        """Ops that are functions of their operands mean what their `ref` says. Cooperative ones are also
+        given the rank of their first tile, since a tile's array ends in the dimensions of its elements."""
+        ref = getattr(cls, "ref", None)
+        if ref is None:
+            raise InternalError(f"{op.loc}: the interpreter does not know {op.NAME}")
+        if not cls.COOPERATIVE:
+            return ref(op.attrs, *(self.env[v] for v in op.operands))
+        ranks = [len(v.type.shape) for v in op.operands if isinstance(v.type, TileType)]
+        return ref(op.attrs, *(self.group(v) for v in op.operands), ranks[0] if ranks else 0)
+
+    # Where paths meet ---------------------------------------------------------------------------------------
+
+    def merge(self, op: Op, value: Value, mask: Mask, new: RunValue, old: RunValue) -> RunValue:
+        """`new` in the lanes of the mask, `old` in the others. Tiles, buffers and stacks belong to the group:
+        lanes cannot hold different ones."""
+        if new is old:
+            return new
+        t = value.type
+        if isinstance(t, DType | VecType | MatType):
+            return np.where(mask.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+        if isinstance(t, ArrayType | BufType):
+            if not isinstance(new, list) and not isinstance(old, list) and _same_memory(new, old):
+                return new
+            if isinstance(t, ArrayType):
+                return [n if m else o for m, n, o in zip(mask, self.each(new), self.each(old), strict=True)]
+        raise DivergentCooperativeOp(op.loc, op=f"a choice between two values of type {t} by '{op.NAME}'")
+
+    def each(self, reference: RunValue) -> list[np.ndarray]:
+        """The array or buffer of each lane."""
+        return reference if isinstance(reference, list) else [reference] * self.lanes
+
+    def merge_all(
+        self, op: Op, mask: Mask, new: Sequence[RunValue], old: Sequence[RunValue]
+    ) -> list[RunValue]:
+        return [self.merge(op, v, mask, n, o) for v, n, o in zip(op.results, new, old, strict=True)]
+
+
+def _same_memory(a: np.ndarray, b: np.ndarray) -> bool:
+    same_start = a.__array_interface__["data"] == b.__array_interface__["data"]
+    return same_start and a.shape == b.shape and a.strides == b.strides
+
+
+def _results(op: Op, values: Sequence[RunValue]) -> Any:
+    return values[0] if len(op.results) == 1 else tuple(values)
+
+
+@handles("if")
+def run_if(m: Machine, op: Op, mask: Mask) -> Any:
+    then, other = op.regions
+    condition = m.env[op.operands[0]]
+    taken, skipped = mask & condition, mask & ~condition
+    if not skipped.any():
+        return _results(op, m.region(then, (), taken))
+    if not taken.any():
+        return _results(op, m.region(other, (), skipped))
+    new = m.region(then, (), taken)
+    return _results(op, m.merge_all(op, taken, new, m.region(other, (), skipped)))
+
+
+def _trip_count(start: int, stop: int, step: int) -> int:
+    span = stop - start if step > 0 else start - stop
+    return max(0, -(-span // abs(step)))
+
+
+@handles("for")
+def run_for(m: Machine, op: Op, mask: Mask) -> Any:
+    start, stop, step = (m.env[v] for v in op.operands[:3])
+    carried = [m.env[v] for v in op.operands[3:]]
+    bad = np.flatnonzero(mask & (step == 0))
+    if len(bad):
+        raise KernelAssertion(f"{op.loc}: the step of a range is 0; block {m.block}, lane {bad[0]}")
+    trips = np.zeros(m.lanes, dtype=object)
+    for lane in np.flatnonzero(mask):
+        trips[lane] = _trip_count(int(start[lane]), int(stop[lane]), int(step[lane]))
+    index, trip = start, 0
+    while (active := mask & (trips > trip).astype(np.bool_)).any():
+        new = m.region(op.regions[0], [index, *carried], active)
+        # Lanes that left keep their values; nobody looks at those of lanes that never came.
+        carried = new if np.array_equal(active, mask) else m.merge_all(op, active, new, carried)
+        index, trip = (index + step).astype(start.dtype), trip + 1
+    return _results(op, carried)
+
+
+@handles("while")
+def run_while(m: Machine, op: Op, mask: Mask) -> Any:
+    condition, body = op.regions
+    carried = [m.env[v] for v in op.operands]
+    active = mask
+    while active.any():
+        active = active & m.region(condition, carried, active)[0]
+        if not active.any():
+            break
+        new = m.region(body, carried, active)
+        carried = new if np.array_equal(active, mask) else m.merge_all(op, active, new, carried)
+    return _results(op, carried)
+
+
+@handles("lanes")
+def run_lanes(m: Machine, op: Op, mask: Mask) -> Any:
+    return _results(op, m.region(op.regions[0], (), mask))

@@ -1,0 +1,305 @@
+"""Arrays, buffers and stacks: element access, atomics, views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from tegula.errors import InternalError
+from tegula.interp.machine import Machine, Mask, RunValue, handles
+from tegula.ir import Op, Value
+from tegula.ops import scalar
+from tegula.types import StackType, element_shape, scalar_of, to_numpy
+
+Combine = Callable[..., np.ndarray]
+
+UPDATES: dict[str, Combine] = {
+    "add": lambda old, new: scalar.Add.ref({}, old, new),
+    "sub": lambda old, new: scalar.Sub.ref({}, old, new),
+    "min": lambda old, new: scalar.Min.ref({}, old, new),
+    "max": lambda old, new: scalar.Max.ref({}, old, new),
+    "and": lambda old, new: scalar.And.ref({}, old, new),
+    "or": lambda old, new: scalar.Or.ref({}, old, new),
+    "xor": lambda old, new: scalar.Xor.ref({}, old, new),
+    "exch": lambda old, new: new,
+}
+
+
+# Elements ---------------------------------------------------------------------------------------------------
+
+
+def accesses(
+    m: Machine, op: Op, target: Value, indices: Sequence[Value], mask: Mask
+) -> Iterator[tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]]:
+    """The memory that each active lane means by target[indices]: (array, lanes, index arrays of those lanes),
+    lanes ascending. Accesses outside are reported and left out."""
+    reference = m.env[target]
+    at = [m.env[i].astype(np.int64) for i in indices]
+    active = np.flatnonzero(mask)
+    parts = (
+        [(reference[k], active[j : j + 1]) for j, k in enumerate(active)]
+        if isinstance(reference, list)
+        else [(reference, active)]
+    )
+    for array, lanes in parts:
+        picked = [i[lanes] for i in at]
+        inside = np.ones(len(lanes), np.bool_)
+        for i, n in zip(picked, array.shape, strict=False):
+            inside &= (i >= 0) & (i < n)
+        for k in np.flatnonzero(~inside)[:1]:
+            shape, index = array.shape[: len(picked)], [int(i[k]) for i in picked]
+            m.report.out_of_bounds(op, target, index, shape, m.block, int(lanes[k]))
+        yield array, lanes[inside], tuple(i[inside] for i in picked)
+
+
+def _load(m: Machine, op: Op, mask: Mask) -> np.ndarray:
+    t = op.results[0].type
+    out = np.zeros((m.lanes, *element_shape(t)), to_numpy(scalar_of(t)))  # type: ignore[arg-type]
+    for array, lanes, at in accesses(m, op, op.operands[0], op.operands[1:], mask):
+        out[lanes] = array[at]
+    return out
+
+
+def _store(m: Machine, op: Op, mask: Mask) -> None:
+    value = m.env[op.operands[1]]
+    for array, lanes, at in accesses(m, op, op.operands[0], op.operands[2:], mask):
+        array[at] = value[lanes]
+
+
+def update(
+    array: np.ndarray, at: tuple[np.ndarray, ...], operands: Sequence[np.ndarray], combine: Combine
+) -> np.ndarray:
+    """array[at] = combine(array[at], *operands), one after the other; the old elements. Operands are [n,
+    *element]."""
+    old = np.empty_like(operands[0])
+    address = sum((i * s for i, s in zip(at, array.strides, strict=False)), np.zeros(len(old), np.int64))
+    # Those that come first at their address go together, then those that come second, and so on.
+    order = np.argsort(address, kind="stable")
+    first = np.r_[True, np.diff(address[order]) != 0][: len(order)]
+    position = np.arange(len(order))
+    turn = np.empty(len(order), np.int64)
+    turn[order] = position - np.maximum.accumulate(np.where(first, position, 0))
+    for k in range(int(turn.max(initial=-1)) + 1):
+        now = turn == k
+        here = tuple(i[now] for i in at)
+        old[now] = array[here]
+        array[here] = combine(old[now], *(x[now] for x in operands))
+    return old
+
+
+def _atomic(
+    m: Machine, op: Op, mask: Mask, values: Sequence[Value], indices: Sequence[Value], combine: Combine
+) -> Any:
+    operands = [m.env[v] for v in values]
+    out = np.zeros_like(operands[0])
+    for array, lanes, at in accesses(m, op, op.operands[0], indices, mask):
+        out[lanes] = update(array, at, [x[lanes] for x in operands], combine)
+    return out
+
+
+handles("array.load", "buf.get", "tile.extract")(_load)
+handles("array.store", "buf.set")(_store)
+
+
+@handles("array.atomic")
+def run_atomic(m: Machine, op: Op, mask: Mask) -> Any:
+    return _atomic(m, op, mask, op.operands[1:2], op.operands[2:], UPDATES[op.attrs["op"]])
+
+
+@handles("buf.update")
+def run_update(m: Machine, op: Op, mask: Mask) -> None:
+    _atomic(m, op, mask, op.operands[1:2], op.operands[2:], UPDATES[op.attrs["op"]])
+
+
+@handles("array.cas")
+def run_cas(m: Machine, op: Op, mask: Mask) -> Any:
+    # Bits are compared, as the hardware does: a NaN equals itself, and -0 is not +0.
+    def swap(old: np.ndarray, value: np.ndarray, expected: np.ndarray) -> np.ndarray:
+        bits = f"u{old.dtype.itemsize}"
+        return np.where(old.view(bits) == expected.view(bits), value, old)
+
+    values = [op.operands[2], op.operands[1]]
+    return _atomic(m, op, mask, values, op.operands[3:], swap)
+
+
+# Views of arrays --------------------------------------------------------------------------------------------
+
+
+@handles("array.shape")
+def run_shape(m: Machine, op: Op, mask: Mask) -> Any:
+    reference, dim = m.env[op.operands[0]], op.attrs["dim"]
+    out = np.zeros(m.lanes, np.int32)
+    for lane in np.flatnonzero(mask):
+        out[lane] = (reference[lane] if isinstance(reference, list) else reference).shape[dim]
+    return out
+
+
+@handles("array.view")
+def run_array_view(m: Machine, op: Op, mask: Mask) -> Any:
+    return _per_lane(m, op, mask, _array_view)
+
+
+@handles("buf.view")
+def run_buf_view(m: Machine, op: Op, mask: Mask) -> Any:
+    return _per_lane(m, op, mask, _buf_view)
+
+
+def _per_lane(m: Machine, op: Op, mask: Mask, view: Callable[..., np.ndarray]) -> RunValue:
+    """One view where all active lanes mean the same, else one for each of them."""
+    reference = m.env[op.operands[0]]
+    numbers = np.array([m.env[v].astype(np.int64) for v in op.operands[1:]]).reshape(-1, m.lanes)
+    active = np.flatnonzero(mask)
+    same = (numbers[:, active] == numbers[:, active[:1]]).all()
+    if same and not isinstance(reference, list):
+        return view(m, op, reference, numbers[:, active[0]].tolist(), int(active[0]))
+    arrays = m.each(reference)
+    out = list(arrays)
+    for lane in active:
+        out[lane] = view(m, op, arrays[lane], numbers[:, lane].tolist(), int(lane))
+    return out
+
+
+def _array_view(m: Machine, op: Op, array: np.ndarray, numbers: list[int], lane: int) -> np.ndarray:
+    rest = iter(numbers)
+    index: list[int | slice] = []
+    outside: list[int] = []
+    for entry, n in zip(op.attrs["spec"], array.shape, strict=False):
+        first = next(rest)
+        if entry == "index":
+            outside += [] if 0 <= first < n else [first]
+            index.append(first)
+            continue
+        step, count = entry[1], max(0, next(rest))
+        last = first + (count - 1) * step
+        if count == 0:
+            index.append(slice(0, 0))
+        else:
+            outside += [i for i in (first, last) if not 0 <= i < n]
+            stop = last + (1 if step > 0 else -1)
+            index.append(slice(first, stop if stop >= 0 else None, step))
+    if outside:
+        m.report.out_of_bounds(op, op.operands[0], outside, array.shape[: len(index)], m.block, lane)
+        kept = sum(isinstance(i, slice) for i in index)
+        return np.zeros((0,) * kept + array.shape[len(index) :], array.dtype)
+    return array[tuple(index)]
+
+
+# Buffers ----------------------------------------------------------------------------------------------------
+
+
+def view_range(op: Op, numbers: Sequence[int]) -> list[tuple[int, int]]:
+    """The first and last index that a view of a tile touches in each dimension of the tile."""
+    ranges = [(n, n) for n in numbers]
+    for n, dim, step in zip(op.attrs["shape"], op.attrs["dims"], op.attrs["steps"], strict=True):
+        if dim >= 0:
+            low, high = ranges[dim]
+            span = (n - 1) * step
+            ranges[dim] = (low + min(span, 0), high + max(span, 0))
+    return ranges
+
+
+def inside_tile(m: Machine, op: Op, tile: np.ndarray, numbers: Sequence[int], lane: int) -> bool:
+    """Whether a view or slice stays inside the tile; reported if not."""
+    for (low, high), n in zip(view_range(op, numbers), tile.shape, strict=False):
+        if low < 0 or high >= n:
+            shape = tile.shape[: len(numbers)]
+            m.report.out_of_bounds(op, op.operands[0], numbers, shape, m.block, lane)
+            return False
+    return True
+
+
+def _buf_view(m: Machine, op: Op, buffer: np.ndarray, numbers: list[int], lane: int) -> np.ndarray:
+    element = buffer.shape[len(numbers) :]
+    shape, dims, steps = (op.attrs[k] for k in ("shape", "dims", "steps"))
+    if not inside_tile(m, op, buffer, numbers, lane):
+        return np.zeros((*shape, *element), buffer.dtype)
+    strides = [buffer.strides[d] * s if d >= 0 else 0 for d, s in zip(dims, steps, strict=True)]
+    # Not a slice as such, since one dimension may be walked by several of the view's, or by none.
+    origin = buffer[tuple(slice(n, None) for n in numbers)]
+    return as_strided(
+        origin, (*shape, *element), (*strides, *buffer.strides[len(numbers) :]), writeable=-1 not in dims
+    )
+
+
+@handles("buf.new")
+def run_new(m: Machine, op: Op, mask: Mask) -> Any:
+    return np.array(m.env[op.operands[0]])
+
+
+@handles("buf.read")
+def run_read(m: Machine, op: Op, mask: Mask) -> Any:
+    return m.group(op.operands[0]).copy()
+
+
+@handles("buf.write")
+def run_write(m: Machine, op: Op, mask: Mask) -> None:
+    target = m.group(op.operands[0])
+    if not target.flags.writeable:
+        raise InternalError(f"{op.loc}: a write to a broadcast view")
+    target[...] = m.env[op.operands[1]]
+
+
+@handles("buf.reshape")
+def run_reshape(m: Machine, op: Op, mask: Mask) -> Any:
+    reference = m.env[op.operands[0]]
+    rank = len(op.operands[0].type.shape)  # type: ignore[union-attr]
+
+    def reshaped(buffer: np.ndarray) -> np.ndarray:
+        made = buffer.reshape((*op.attrs["shape"], *buffer.shape[rank:]))
+        if not np.may_share_memory(made, buffer):
+            raise InternalError(f"{op.loc}: a reshape of a view whose elements are not packed")
+        return made
+
+    return [reshaped(b) for b in reference] if isinstance(reference, list) else reshaped(reference)
+
+
+# Stacks -----------------------------------------------------------------------------------------------------
+
+
+class Stack:
+    """A stack's elements and how many there are."""
+
+    def __init__(self, t: StackType) -> None:
+        self.elements = np.zeros((t.capacity, *element_shape(t.dtype)), to_numpy(scalar_of(t.dtype)))
+        self.count = 0
+
+
+@handles("stack.new")
+def run_stack_new(m: Machine, op: Op, mask: Mask) -> Any:
+    return Stack(op.attrs["type"])
+
+
+@handles("stack.push")
+def run_push(m: Machine, op: Op, mask: Mask) -> Any:
+    stack, value, flag = (m.env[v] for v in op.operands)
+    slots = np.full(m.lanes, -1, np.int32)
+    pushing = np.flatnonzero(mask & flag)[: len(stack.elements) - stack.count]
+    slots[pushing] = stack.count + np.arange(len(pushing))
+    stack.elements[slots[pushing]] = value[pushing]
+    stack.count += len(pushing)
+    return slots
+
+
+@handles("stack.pop")
+def run_pop(m: Machine, op: Op, mask: Mask) -> Any:
+    stack = m.env[op.operands[0]]
+    slots = np.full(m.lanes, -1, np.int32)
+    values = np.zeros((m.lanes, *stack.elements.shape[1:]), stack.elements.dtype)
+    popping = np.flatnonzero(mask)[: stack.count]
+    slots[popping] = stack.count - 1 - np.arange(len(popping))
+    values[popping] = stack.elements[slots[popping]]
+    stack.count -= len(popping)
+    return values, slots
+
+
+@handles("stack.clear")
+def run_clear(m: Machine, op: Op, mask: Mask) -> None:
+    m.env[op.operands[0]].count = 0
+
+
+@handles("stack.count")
+def run_count(m: Machine, op: Op, mask: Mask) -> Any:
+    return np.full(m.lanes, m.env[op.operands[0]].count, np.int32)

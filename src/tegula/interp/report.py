@@ -1,0 +1,50 @@
+"""What a launch reports to the host: printed lines and the first failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tegula.errors import KernelAssertion, OutOfBounds, TegulaError
+from tegula.ir import Kernel, Op, Value
+
+
+@dataclass(slots=True)
+class Report:
+    """`print_line` takes each printed line; `failure` is the first one, raised when the launch is over."""
+
+    kernel: Kernel
+    print_line: Callable[[str], None]
+    failure: TegulaError | None = None
+
+    def out_of_bounds(
+        self, op: Op, value: Value, index: Sequence[int], shape: Sequence[int], block: int, lane: int
+    ) -> None:
+        """Record an access outside an array or tile, unless something failed before."""
+        if self.failure is None:
+            at = ", ".join(map(str, index))
+            self.failure = OutOfBounds(
+                f"{op.loc}: kernel {self.kernel.name}, {op.NAME}: index ({at}) is outside "
+                f"{self.name(value)} of shape {tuple(shape)}; block {block}, lane {lane}"
+            )
+
+    def assertion(self, op: Op, message: str, block: int, lane: int) -> None:
+        """Record a failed assert, unless something failed before."""
+        if self.failure is None:
+            text = f": {message}" if message else ""
+            self.failure = KernelAssertion(
+                f"{op.loc}: kernel {self.kernel.name}: assertion failed{text}; block {block}, lane {lane}"
+            )
+
+    def name(self, value: Value) -> str:
+        """The user's name for an array or tile, through views; "a tile" or "an array" where there is none."""
+        at: Value | None = value
+        while at is not None:
+            if at in self.kernel.params:
+                return f"'{self.kernel.param_names[self.kernel.params.index(at)]}'"
+            if at.name:
+                return f"'{at.name}'"
+            made_by = at.owner if isinstance(at.owner, Op) else None
+            viewed = made_by is not None and made_by.NAME.endswith(("view", "reshape"))
+            at = made_by.operands[0] if made_by is not None and viewed else None
+        return "an array" if str(value.type).startswith("array") else "a tile"

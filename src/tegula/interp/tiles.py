@@ -1,0 +1,184 @@
+"""Cooperative ops on tiles that are more than a function of arrays: memory, regions, absent lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.interp.machine import Machine, Mask, handles
+from tegula.interp.memory import UPDATES, inside_tile, update
+from tegula.ir import Op, Region, Value
+from tegula.ops.tile import TileArgReduce, TileSlice
+from tegula.types import TileType, element_shape, scalar_of, to_numpy
+
+
+def tile_of(value: Value) -> TileType:
+    t = value.type
+    assert isinstance(t, TileType)
+    return t
+
+
+def elements_present(m: Machine, t: TileType) -> np.ndarray:
+    """A bool per element of a tile: whether it is there. Those of absent lanes of a partial tile are not."""
+    if not t.partial:
+        return np.ones(t.shape, np.bool_)
+    return np.broadcast_to(m.present, t.shape)
+
+
+def fill_absent(m: Machine, t: TileType, tile: np.ndarray) -> np.ndarray:
+    """The tile with zeros for what is not there, as it is kept everywhere in the interpreter."""
+    if not t.partial:
+        return tile
+    out = tile.copy()
+    out[~elements_present(m, t)] = 0
+    return out
+
+
+@handles("tile.empty")
+def run_empty(m: Machine, op: Op, mask: Mask) -> Any:
+    t = op.attrs["type"]
+    return np.zeros((*t.shape, *element_shape(t.dtype)), to_numpy(scalar_of(t.dtype)))
+
+
+@handles("tile.fill_absent", "tile.mark_partial")
+def run_partial(m: Machine, op: Op, mask: Mask) -> Any:
+    t = tile_of(op.operands[0])
+    return fill_absent(m, TileType(t.dtype, t.shape, True), m.env[op.operands[0]])
+
+
+@handles("tile.slice")
+def run_slice(m: Machine, op: Op, mask: Mask) -> Any:
+    tile = m.env[op.operands[0]]
+    starts = [m.group(v) for v in op.operands[1:]]
+    if not inside_tile(m, op, tile, [int(s) for s in starts], 0):
+        return np.zeros((*op.attrs["shape"], *tile.shape[len(starts) :]), tile.dtype)
+    return TileSlice.ref(op.attrs, tile, *starts, len(starts))
+
+
+# Global memory ----------------------------------------------------------------------------------------------
+
+
+def _window(
+    m: Machine, op: Op, t: TileType, array: np.ndarray, offsets: Sequence[Value]
+) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
+    """Which elements of a tile are there and inside the array (a bool each), and the array indices of
+    those."""
+    starts = [int(m.group(v)) for v in offsets]
+    at = np.meshgrid(*(s + np.arange(n) for s, n in zip(starts, t.shape, strict=True)), indexing="ij")
+    here = elements_present(m, t)
+    inside = here.copy()
+    for i, n in zip(at, array.shape, strict=False):
+        inside &= (i >= 0) & (i < n)
+    unchecked = op.attrs.get("bounds_check") is False or op.attrs.get("aligned")
+    if unchecked and (here & ~inside).any():
+        first = tuple(np.argwhere(here & ~inside)[0])
+        m.report.out_of_bounds(
+            op, op.operands[0], [int(i[first]) for i in at], array.shape[: len(at)], m.block, 0
+        )
+    return inside, tuple(i[inside] for i in at)
+
+
+@handles("tile.load")
+def run_load(m: Machine, op: Op, mask: Mask) -> Any:
+    array, fill = m.group(op.operands[0]), m.group(op.operands[1])
+    t = tile_of(op.results[0])
+    inside, at = _window(m, op, t, array, op.operands[2:])
+    out = np.broadcast_to(fill, (*t.shape, *fill.shape)).copy()
+    out[inside] = array[at]
+    return out
+
+
+@handles("tile.store")
+def run_store(m: Machine, op: Op, mask: Mask) -> None:
+    array, tile = m.group(op.operands[0]), m.env[op.operands[1]]
+    inside, at = _window(m, op, tile_of(op.operands[1]), array, op.operands[2:])
+    array[at] = tile[inside]
+
+
+@handles("tile.atomic")
+def run_tile_atomic(m: Machine, op: Op, mask: Mask) -> Any:
+    array, tile = m.group(op.operands[0]), m.env[op.operands[1]]
+    inside, at = _window(m, op, tile_of(op.operands[1]), array, op.operands[2:])
+    out = np.zeros_like(tile)
+    out[inside] = update(array, at, [tile[inside]], UPDATES[op.attrs["op"]])
+    return out
+
+
+# Regions ----------------------------------------------------------------------------------------------------
+
+
+def _elements(
+    m: Machine, region: Region, args: Sequence[np.ndarray], present: np.ndarray | None = None
+) -> np.ndarray:
+    """Run a region once per element: args are [n, *element_shape]."""
+    n = len(args[0])
+    mask = np.ones(n, np.bool_) if present is None else present
+    machine = Machine(n, mask, m.report, m.block)
+    return machine.region(region, args, mask)[0]
+
+
+@handles("tile.map")
+def run_map(m: Machine, op: Op, mask: Mask) -> Any:
+    t = tile_of(op.results[0])
+    args = []
+    for operand in op.operands:
+        if isinstance(operand.type, TileType):
+            x = m.env[operand]
+            args.append(x.reshape(t.size, *x.shape[len(t.shape) :]))
+        else:
+            x = m.group(operand)
+            args.append(np.broadcast_to(x, (t.size, *x.shape)).copy())
+    out = _elements(m, op.regions[0], args, elements_present(m, t).reshape(-1))
+    return fill_absent(m, t, out.reshape(*t.shape, *out.shape[1:]))
+
+
+def _fold(m: Machine, region: Region, x: np.ndarray) -> np.ndarray:
+    """Combine x over its first dimension, neighbours first; the others are [n, *element_shape]."""
+    while len(x) > 1:
+        pairs = len(x) // 2
+        left, right = x[0 : 2 * pairs : 2], x[1 : 2 * pairs : 2]
+        element = x.shape[2:]
+        combined = _elements(m, region, [left.reshape(-1, *element), right.reshape(-1, *element)])
+        x = np.concatenate([combined.reshape(pairs, *x.shape[1:]), x[2 * pairs :]])
+    return x[0]
+
+
+@handles("tile.reduce")
+def run_reduce(m: Machine, op: Op, mask: Mask) -> Any:
+    t, made = tile_of(op.operands[0]), tile_of(op.results[0])
+    tile, axis, rank = m.env[op.operands[0]], op.attrs["axis"], len(t.shape)
+    element = tile.shape[rank:]
+    if t.partial and (axis is None or axis == rank - 1):
+        tile = np.take(tile, np.arange(m.count), rank - 1)
+    lines = tile.reshape(-1, 1, *element) if axis is None else np.moveaxis(tile, axis, 0)
+    lines = lines.reshape(lines.shape[0], -1, *element)
+    return fill_absent(m, made, _fold(m, op.regions[0], lines).reshape(*made.shape, *element))
+
+
+@handles("tile.argreduce")
+def run_argreduce(m: Machine, op: Op, mask: Mask) -> Any:
+    t, tile = tile_of(op.operands[0]), m.env[op.operands[0]]
+    places = np.flatnonzero(elements_present(m, t))
+    best = TileArgReduce.ref(op.attrs, tile.reshape(-1)[places], 1)
+    return places[best].astype(np.int32)
+
+
+@handles("tile.scan")
+def run_scan(m: Machine, op: Op, mask: Mask) -> Any:
+    """Each pass combines with the element so many places before, twice as many each time."""
+    t, tile = tile_of(op.operands[0]), m.env[op.operands[0]]
+    element = tile.shape[len(t.shape) :]
+    present = elements_present(m, t).reshape(-1)
+    x = tile.reshape(-1, *element)[present]
+    if op.attrs["exclusive"]:
+        x = np.concatenate([m.group(op.operands[1])[None], x[:-1]])
+    distance = 1
+    while distance < len(x):
+        combined = _elements(m, op.regions[0], [x[:-distance], x[distance:]])
+        x = np.concatenate([x[:distance], combined])
+        distance *= 2
+    out = np.zeros((t.size, *element), tile.dtype)
+    out[present] = x
+    return out.reshape(tile.shape)

@@ -1,0 +1,126 @@
+"""Blocks, `if`, and code that runs only where nothing has left the loop or the function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tegula.errors import CompileError
+from tegula.ir import Region, Value
+from tegula.lang.joins import Joins
+from tegula.lang.state import FLAGS, RETURN, Partly, Path, Reported
+from tegula.types import bool_
+
+
+class Branches(Joins):
+    def statement(self, node: ast.stmt) -> None:
+        raise NotImplementedError
+
+    def block(self, statements: Sequence[ast.stmt]) -> None:
+        """Trace statements until every path has left; the rest is guarded where only some have."""
+        for k, statement in enumerate(statements):
+            left = self.left()
+            if left is True:
+                return
+            if left is not False:
+                self.guarded(left, lambda k=k: self.block(statements[k:]), statements[-1])
+                return
+            if isinstance(statement, ast.If):
+                if self.trace_if(statement, statements[k + 1 :]):
+                    return
+            else:
+                self.statement(statement)
+
+    def left(self, flags: Sequence[str] = FLAGS) -> Any:
+        """Whether this path has left the loop body or the function: a bool, or a Value if only some runs have."""
+        total: Any = False
+        for name in flags:
+            flag = self.frame.names.get(name, False)
+            if flag is True:
+                return True
+            if flag is not False:
+                total = flag if total is False else self.builder.binary("or", total, flag)
+        return total
+
+    def after_return(self) -> dict[str, Any]:
+        """Attributes of a branch that is taken only by threads that have not returned from the kernel."""
+        if self.frame.is_kernel and self.frame.return_at is not None:
+            return {"after_return": self.frame.return_at}
+        return {}
+
+    def guarded(self, left: Value, rest: Callable[[], None], last: ast.AST) -> None:
+        """Run `rest` only where the path has not left."""
+        before = self.frame.names
+        attrs = self.after_return() if before.get(RETURN, False) is not False else {}
+        stays = self.builder.logical_not(left)
+        taken = {name: x.binding if isinstance(x, Partly) else x for name, x in before.items()}
+        taken.update({name: False for name in FLAGS if name in before})
+        first = self.path(taken, rest)
+        raised = [name for name in FLAGS if before.get(name, False) is not False]
+        skipped = dict(before)
+        for name in raised:
+            if first.names[name] is False:  # the flag goes on as it was
+                first.names[name] = before[name]
+            elif len(raised) == 1:  # nothing else can have led past the rest
+                skipped[name] = True
+        by_loop = raised != [RETURN]
+        second = Path(Region(), skipped, "loop" if by_loop else "return")
+        self.branch(stays, (first, second), lambda name: self.frame.flow.live_after(name, last), attrs)
+
+    def path(self, names: dict[str, Any], trace: Callable[[], None]) -> Path:
+        """Trace into a new region with its own copy of the names."""
+        before = self.frame.names
+        region = Region()
+        self.frame.names = dict(names)
+        try:
+            with self.within(region):
+                trace()
+            return Path(region, self.frame.names)
+        finally:
+            self.frame.names = before
+
+    def test(self, node: ast.expr) -> Any:
+        """A condition; after an error in it, a stand-in, so that errors in what it guards are found too."""
+        try:
+            return self.condition(node)
+        except CompileError as error:
+            self.record(error)
+        except Reported:
+            pass
+        return self.builder.const(False, bool_)
+
+    def trace_if(self, node: ast.If, rest: Sequence[ast.stmt]) -> bool:
+        """Trace an `if`. Where one side leaves for good, the rest of the block goes into the other; True then."""
+        condition = self.test(node.test)
+        if isinstance(condition, bool):
+            self.block(node.body if condition else node.orelse)
+            return False
+        names = self.frame.names
+        first = self.path(names, lambda: self.block(node.body))
+        joined = bool(first.exit)
+        tail = [*node.orelse, *rest] if joined else node.orelse
+        second = self.path(names, lambda: self.block(tail))
+        if second.exit and not joined:
+            joined = True
+            self.extend(first, rest)
+        returned = joined and any(p.names.get(RETURN, False) is not False for p in (first, second))
+        last = rest[-1] if joined and rest else node
+        self.mark(node.test)
+        self.branch(
+            condition,
+            (first, second),
+            lambda name: self.frame.flow.live_after(name, last),
+            self.after_return() if returned and rest else None,
+        )
+        return joined
+
+    def extend(self, path: Path, rest: Sequence[ast.stmt]) -> None:
+        """Trace more statements at the end of a path."""
+        before, self.frame.names = self.frame.names, path.names
+        try:
+            with self.within(path.region):
+                self.block(rest)
+            path.names = self.frame.names
+        finally:
+            self.frame.names = before

@@ -1,0 +1,135 @@
+"""`@kernel`, `@func`, `static` and `constant`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, TypeVar, overload
+
+from tegula.ir import AccessClass, Kernel, LaunchClass
+from tegula.lang.annotations import ArrayAnnotation, TileAnnotation
+from tegula.lang.definition import Definition, FuncDef, Parameter
+from tegula.lang.kernel import trace
+from tegula.types import Type
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelOptions:
+    """What `@kernel(...)` was given. `launch_bounds` and `grid_stride` are accepted and change no result."""
+
+    enable_backward: bool | None = None
+    module: object = None
+    block_dim: int | None = None
+    launch_bounds: int | tuple[int, ...] | None = None
+    grid_stride: bool | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class KernelDef:
+    """A kernel: a Python function that is traced for the types it is launched with."""
+
+    def __init__(self, definition: Definition, options: KernelOptions) -> None:
+        self.definition = definition
+        self.options = options
+        self.name = definition.name
+        self.__doc__ = definition.function.__doc__
+        self.__name__ = definition.name
+        self.__module__ = definition.function.__module__
+        self.__wrapped__ = definition.function
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        """Names, annotations and defaults; the error says which annotation stands for no type."""
+        return self.definition.parameters
+
+    def trace(
+        self,
+        param_types: Sequence[Type],
+        launch: LaunchClass,
+        access: Sequence[AccessClass | None] = (),
+        library: Mapping[str, FuncDef] | None = None,
+    ) -> Kernel:
+        """The IR of this kernel for parameter types and a launch class; CompileError for a wrong program."""
+        return trace(self.definition, param_types, launch, access, library)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{self.name} is a kernel: start it with launch(...)")
+
+    def __repr__(self) -> str:
+        return f"<tegula kernel {self.name}>"
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> KernelDef: ...
+@overload
+def kernel(
+    function: None = None,
+    /,
+    *,
+    enable_backward: bool | None = None,
+    module: object = None,
+    block_dim: int | None = None,
+    launch_bounds: int | tuple[int, ...] | None = None,
+    grid_stride: bool | None = None,
+    source: str | None = None,
+    **extra: Any,
+) -> Callable[[Callable[..., Any]], KernelDef]: ...
+def kernel(function: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
+    """Make a Python function a kernel, with or without arguments.
+
+    `enable_backward`: whether gradients may be asked for; `block_dim`: the block size to launch with by default;
+    `source`: the text of the function where Python does not keep it (exec)."""
+
+    def wrap(f: Callable[..., Any]) -> KernelDef:
+        known = {k: v for k, v in options.items() if k in KernelOptions.__slots__}
+        extra = {k: v for k, v in options.items() if k not in known}
+        return KernelDef(Definition(f, source), KernelOptions(**known, extra=extra))
+
+    return wrap if function is None else wrap(function)
+
+
+def func(function: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
+    """Make a Python function one that kernels call. Definitions of one name in one scope are overloads, told apart by
+    the types of their parameters; parameters without annotation, or with Any, take every type."""
+    scope = sys._getframe(1)
+
+    def wrap(f: Callable[..., Any]) -> FuncDef:
+        return FuncDef(Definition(f, source), _overloads(f, scope))
+
+    return wrap if function is None else wrap(function)
+
+
+def _overloads(function: Callable[..., Any], scope: FrameType) -> list[FuncDef]:
+    """The earlier definitions that the new one joins: those of the name in the scope where it is being defined.
+
+    A definition further up in the file than the last known one starts afresh: the module is being run again."""
+    known = scope.f_locals.get(function.__name__)
+    if not isinstance(known, FuncDef):
+        return []
+    last = known.overloads[-1].definition.function.__code__
+    code = function.__code__
+    if last.co_filename != code.co_filename or code.co_firstlineno <= last.co_firstlineno:
+        return []
+    return known.overloads
+
+
+def constant(x: T) -> T:
+    """Marks a value that kernels capture as a compile-time constant."""
+    return x
+
+
+def static(x: T) -> T:
+    """In a kernel: the expression is evaluated by Python when the kernel is compiled. Elsewhere: x itself."""
+    return x
+
+
+constant.__tegula_builtin__ = "constant"  # type: ignore[attr-defined]
+static.__tegula_builtin__ = "static"  # type: ignore[attr-defined]
+
+__all__ = [
+    "ArrayAnnotation", "FuncDef", "KernelDef", "KernelOptions", "TileAnnotation", "constant", "func", "kernel", "static",
+]  # fmt: skip

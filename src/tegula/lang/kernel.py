@@ -1,0 +1,81 @@
+"""Python source to IR: `trace` is the entry of the frontend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tegula import errors as E
+from tegula.ir import AccessClass, Kernel, LaunchClass, Region
+from tegula.lang.aliases import blurred_changes
+from tegula.lang.definition import Definition, FuncDef
+from tegula.lang.state import RETURN, Frame, describe_type
+from tegula.lang.statements import Statements
+from tegula.ops.control import Yield
+from tegula.ops.indexing import KernelBuilder
+from tegula.types import Type
+
+
+class Tracer(Statements):
+    """Traces one kernel."""
+
+    def __init__(
+        self, builder: KernelBuilder, frame: Frame, launch: LaunchClass, library: Mapping[str, FuncDef]
+    ) -> None:
+        super().__init__(builder, frame)
+        self.launch = launch
+        self.library = library
+        builder.library = self.call_library
+
+
+def trace(
+    definition: Definition,
+    param_types: Sequence[Type],
+    launch: LaunchClass,
+    access: Sequence[AccessClass | None] = (),
+    library: Mapping[str, FuncDef] | None = None,
+) -> Kernel:
+    """The kernel that a definition means for the given parameter types and launch class.
+
+    `library`: the functions of the standard library by name. Raises a CompileError with all errors found."""
+    parameters = definition.parameters
+    if len(parameters) != len(param_types):
+        what = f"{definition.name} takes {len(parameters)} arguments, got {len(param_types)}"
+        raise E.WrongArguments(definition.location, what=what)
+    source = definition.source
+    body = Region(param_types)
+    builder = KernelBuilder(body, definition.location, lanes=launch.block_dim, partial=launch.partial)
+    names = {p.name: value for p, value in zip(parameters, body.args, strict=True)}
+    for name, value in names.items():
+        value.name = name
+    frame = Frame(
+        source,
+        definition.flow,
+        definition.lookup,
+        {RETURN: False, **names},
+        is_kernel=True,
+        identity=definition,
+    )
+    tracer = Tracer(builder, frame, launch, library or {})
+    builder.loc = source.location(source.tree)
+    tracer.block(source.tree.body)
+    builder.emit(Yield, [])
+    tracer.errors += blurred_changes(body, tracer.merged, tracer.handovers) if not tracer.errors else []
+    if tracer.errors:
+        raise gathered(tracer.errors)
+    return Kernel(
+        definition.name, [p.name for p in parameters], body, launch, access, source.location(source.tree)
+    )
+
+
+def gathered(errors: Sequence[E.CompileError]) -> E.CompileError:
+    """One error as itself, several as CompileErrors in source order."""
+    if len(errors) == 1:
+        return errors[0]
+
+    def place(e: E.CompileError) -> tuple[str, int, int]:
+        return (e.loc.file, e.loc.line, e.loc.column) if e.loc is not None else ("", 0, 0)
+
+    return E.CompileErrors(sorted(errors, key=place))
+
+
+__all__ = ["Tracer", "describe_type", "gathered", "trace"]

@@ -1,0 +1,559 @@
+"""`for` and `while`: names that the body rebinds are carried, tiles by value."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tegula import errors as E
+from tegula.ir import Op, Region, Value
+from tegula.lang.branches import Branches
+from tegula.lang.capture import Builtin
+from tegula.lang.expressions import speculable
+from tegula.lang.flow import bindings
+from tegula.lang.joins import conflict, inside, same_static
+from tegula.lang.state import (
+    BREAK,
+    CONTINUE,
+    FAILED,
+    MARKS,
+    RESULT,
+    RETURN,
+    UNBOUND,
+    Binding,
+    Conflict,
+    Failed,
+    Partly,
+    Reported,
+    describe_type,
+    is_element_value,
+)
+from tegula.ops.builder import LITERALS
+from tegula.ops.control import For, If, While, Yield
+from tegula.types import BufType, DType, TileType, Type, bool_, int32
+
+UNROLLED = 16
+"""Loops of up to this many constant trips are unrolled if their index must be a constant."""
+
+Start = Callable[[Iterator[Value]], Binding]
+
+
+@dataclass(slots=True)
+class Carried:
+    """A name that the body rebinds: initial values, and how arguments of a region become its binding."""
+
+    name: str
+    before: Binding
+    values: list[Value]
+    start: Start
+    started: Binding = None
+
+    @property
+    def types(self) -> list[Type]:
+        return [v.type for v in self.values]
+
+
+@dataclass(slots=True)
+class Body:
+    """A traced loop body: its region, the Values it hands to the next round, and the names after the loop."""
+
+    region: Region
+    carried: list[Carried]
+    initial: list[Value]
+    handed: list[Value] = field(default_factory=list)
+    after: dict[str, Start] = field(default_factory=dict)
+    unchanged: set[str] = field(default_factory=set)
+    ended: dict[str, Binding] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Bounds:
+    start: Value
+    stop: Value
+    step: Value
+    numbers: range | None
+
+
+class Loops(Branches):
+    # for -------------------------------------------------------------------------------------------------------------
+
+    def trace_for(self, node: ast.For) -> None:
+        if node.orelse:
+            raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop")
+        call = node.iter
+        if isinstance(call, ast.Call) and self.expr(call.func) == Builtin("range"):
+            self._for_range(node, call)
+            return
+        items = self.expr(node.iter)
+        if not isinstance(items, tuple):
+            help = "loop over range(...) or a tuple"
+            raise E.TypeMismatch(
+                self.location(node.iter), help=help, what=f"cannot loop over {describe_type(items)}"
+            )
+        self._unrolled(node, items)
+
+    def _for_range(self, node: ast.For, call: ast.Call) -> None:
+        bounds = self._bounds(call)
+        numbers = bounds.numbers
+        if numbers is not None and not numbers:
+            return
+        before = self.snapshot()
+        self._rolled(node, bounds)
+        new = self.errors[before.errors :]
+        if numbers is None or len(numbers) > UNROLLED or not any(isinstance(e, E.NotConstant) for e in new):
+            return
+        self.restore(before)
+        self._unrolled(node, tuple(numbers))
+        if any(isinstance(e, E.NotConstant) for e in self.errors[before.errors :]):
+            self.errors[before.errors :] = new
+
+    def _bounds(self, call: ast.Call) -> Bounds:
+        try:
+            args = [self.expr(a) for a in call.args]
+            if call.keywords or not 1 <= len(args) <= 3:
+                raise E.WrongArguments(self.location(call), what="range takes 1 to 3 integers")
+            self.mark(call)
+            with self.ruled(call):
+                return self._integer_bounds(args, call)
+        except E.CompileError as error:
+            self.record(error)
+        except Reported:
+            pass
+        zero, one = self.builder.const(0, int32), self.builder.const(1, int32)
+        return Bounds(zero, one, one, None)
+
+    def _integer_bounds(self, args: list[Any], call: ast.Call) -> Bounds:
+        start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
+        given = [start, stop, step]
+        typed = next((x.type for x in given if isinstance(x, Value) and self.static(x) is None), None)
+        typed = typed or next((x.type for x in given if isinstance(x, Value)), int32)
+        values = [self.builder.index(self.builder.value(x, typed)) for x in given]
+        for a in values:
+            if a.type != typed:
+                what = f"the bounds of a loop mix {typed} and {a.type}"
+                raise E.TypeMismatch(self.location(call), what=what)
+        numbers = [self.static(x) for x in values]
+        if numbers[2] == 0:
+            raise E.TypeMismatch(self.location(call), what="the step of a range must not be 0")
+        known = None if None in numbers else range(*numbers)
+        return Bounds(values[0], values[1], values[2], known)
+
+    def _rolled(self, node: ast.For, bounds: Bounds) -> None:
+        """A real loop. Traced again where a tile turned out to stay the same object."""
+        held: set[str] = set()
+        while True:
+            before = self.snapshot()
+            carried = self._carried(node.body, held, node.target)
+            region = Region([bounds.start.type, *(t for c in carried for t in c.types)])
+            limits = [bounds.start, bounds.stop, bounds.step]
+            For(
+                limits, [], None, [region], self.builder.loc
+            )  # gives the region its bounds while it is traced
+            body = self._body(node, region, carried, partial(self.assign, node.target, region.args[0]), 1)
+            if not body.unchanged - held:
+                break
+            held |= body.unchanged
+            self.restore(before)
+        names = body.after
+        runs = bounds.numbers is not None
+        self._finish(node, body, runs)
+        self.mark(node.iter)
+        flags = self._flags(body)
+        outer = self._outer_names()
+        if flags:
+            results = self._as_while(body, bounds, flags)
+        else:
+            self._yield(body, body.handed)
+            results = iter(self.builder.emit(For, [*limits, *body.initial], None, [body.region]))
+        self._leave(names, results, outer)
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        raise NotImplementedError
+
+    def _as_while(self, body: Body, bounds: Bounds, flags: list[str]) -> Iterator[Value]:
+        """A counted loop that may be left early."""
+        with self.within(body.region):
+            following = self.builder.binary("add", body.region.args[0], bounds.step)
+        self._yield(body, [following, *body.handed])
+        condition = Region([a.type for a in body.region.args])
+        with self.within(condition):
+            more = self._more(condition.args[0], bounds)
+            for flag in condition.args[len(condition.args) - len(flags) :]:
+                more = self.builder.binary("and", more, self.builder.logical_not(flag))
+            self.builder.emit(Yield, [more])
+        attrs = self.after_return() if RETURN in flags else {}
+        results = self.builder.emit(While, [bounds.start, *body.initial], attrs, [condition, body.region])
+        return iter(results[1:])
+
+    def _more(self, index: Value, bounds: Bounds) -> Value:
+        up = self.builder.compare("lt", index, bounds.stop)
+        step = self.static(bounds.step)
+        if step is not None and step > 0:
+            return up
+        down = self.builder.compare("gt", index, bounds.stop)
+        if step is not None:
+            return down
+        rising = self.builder.compare("gt", bounds.step, 0)
+        return self.builder.binary(
+            "or",
+            self.builder.binary("and", rising, up),
+            self.builder.binary("and", self.builder.logical_not(rising), down),
+        )
+
+    def _unrolled(self, node: ast.For, items: Sequence[Any]) -> None:
+        """The body once per item, with the item as a constant."""
+        outer = self._outer_names()
+
+        def rounds(k: int) -> None:
+            for i in range(k, len(items)):
+                names = self.frame.names
+                names[CONTINUE] = False
+                for name, x in list(names.items()):
+                    if isinstance(x, Partly) and names.get(BREAK, False) is False:
+                        names[name] = UNBOUND
+                left = self.left((RETURN, BREAK))
+                if left is True:
+                    return
+                if left is not False:
+                    self.guarded(left, lambda i=i: rounds(i), node)
+                    return
+                self._item(node, items[i])
+                self.block(node.body)
+
+        self.frame.names[BREAK] = False
+        rounds(0)
+        self._restore_outer(outer)
+
+    def _item(self, node: ast.For, item: Any) -> None:
+        if isinstance(node.target, ast.Name):
+            self.frame.names[node.target.id] = item
+        else:
+            self.assign(node.target, item)
+
+    # while -----------------------------------------------------------------------------------------------------------
+
+    def trace_while(self, node: ast.While) -> None:
+        if node.orelse:
+            raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop")
+        held: set[str] = set()
+        while True:
+            before = self.snapshot()
+            carried = self._carried(node.body, held, None)
+            types = [t for c in carried for t in c.types]
+            condition, region = Region(types), Region(types)
+            test = self._loop_test(node, condition, carried)
+            if test is False:
+                return
+            body = self._body(node, region, carried, lambda: None, 0)
+            if not body.unchanged - held:
+                break
+            held |= body.unchanged
+            self.restore(before)
+        names = body.after
+        self._finish(node, body, runs=test is True)
+        flags = self._flags(body)
+        outer = self._outer_names()
+        self._yield(body, body.handed)
+        for arg in body.region.args[len(condition.args) :]:
+            condition.args.append(Value(arg.type, condition))
+        self.mark(node.test)
+        self._close_condition(condition, test, flags)
+        attrs = self.after_return() if RETURN in flags else {}
+        results = iter(self.builder.emit(While, body.initial, attrs, [condition, body.region]))
+        self._leave(names, results, outer)
+        if test is True and BREAK not in flags and RETURN in flags:
+            self.frame.names[RETURN] = True
+
+    def _loop_test(self, node: ast.While, condition: Region, carried: list[Carried]) -> Any:
+        before = self.frame.names
+        self.frame.names = dict(before)
+        read = {n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)} | self.frame.flow.read_by_nested
+        try:
+            with self.within(condition):
+                arguments = iter(condition.args)
+                for c in carried:
+                    own = [next(arguments) for _ in c.values]
+                    if c.name in read:
+                        self.frame.names[c.name] = c.start(iter(own))
+                return self.test(node.test)
+        finally:
+            self.frame.names = before
+
+    def _close_condition(self, region: Region, test: Any, flags: list[str]) -> None:
+        """Yield the test; where the loop was left, without evaluating it."""
+        tested = Region()
+        for op in region.ops:
+            tested.append(op)
+        region.ops = []
+        with self.within(tested):
+            value = self.builder.const(test, bool_) if isinstance(test, bool) else test
+        left = region.args[len(region.args) - len(flags) :]
+        with self.within(region):
+            stays: Any = True
+            for flag in left:
+                stays = self.builder.binary("and", stays, self.builder.logical_not(flag)) if stays is not True else (
+                    self.builder.logical_not(flag)
+                )  # fmt: skip
+            if stays is True or speculable(tested):
+                self.splice(tested)
+                value = (
+                    value
+                    if stays is True
+                    else stays
+                    if test is True
+                    else self.builder.binary("and", stays, value)
+                )
+            else:
+                value = self._both(stays, tested, value)
+            self.builder.emit(Yield, [value])
+
+    def _both(self, first: Value, second: Region, value: Value) -> Value:
+        with self.within(second):
+            self.builder.emit(Yield, [value])
+        other = Region()
+        with self.within(other):
+            self.builder.emit(Yield, [self.builder.const(False, bool_)])
+        return self.builder.one(If, [first], None, [second, other])
+
+    # Carrying --------------------------------------------------------------------------------------------------------
+
+    def _carried(self, body: Sequence[ast.stmt], held: set[str], target: ast.expr | None) -> list[Carried]:
+        """What the body rebinds and is bound before it. A tile that is only changed in place is not carried."""
+        found = bindings(body)
+        names = list(found.order)
+        if target is not None:
+            names += [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and n.id not in names]
+        out: list[Carried] = []
+        for name in names:
+            before = self.frame.names.get(name, UNBOUND)
+            if isinstance(before, MARKS) or name in held:
+                continue
+            if isinstance(before, Value) and isinstance(before.type, BufType) and name not in found.rebound:
+                continue
+            made = self._entry(name, before)
+            if made is not None:
+                out.append(made)
+        return out
+
+    def _entry(self, name: str, x: Binding) -> Carried | None:
+        """How a binding enters a loop; None if control flow cannot carry it."""
+        if isinstance(x, LITERALS):
+            x = self.builder.value(x)
+        if is_element_value(x):
+            return Carried(name, x, [x], next)
+        if isinstance(x, Value) and isinstance(x.type, BufType):
+            value = self.handed_over(x)
+            return Carried(name, x, [value], lambda args: self.merged_object(next(args), [x]))
+        if isinstance(x, tuple):
+            parts = [self._entry(name, part) for part in x]
+            if any(p is None for p in parts):
+                return None
+            known = [p for p in parts if p is not None]
+            return Carried(
+                name,
+                x,
+                [v for p in known for v in p.values],
+                lambda args: tuple(p.start(args) for p in known),
+            )
+        return None
+
+    def _body(
+        self,
+        node: ast.For | ast.While,
+        region: Region,
+        carried: list[Carried],
+        prologue: Callable[[], None],
+        first: int,
+    ) -> Body:
+        """Trace the body once; `first` is the position of the first carried argument."""
+        before = self.frame.names
+        names = dict(before)
+        names[BREAK] = names[CONTINUE] = False
+        names.pop(RESULT, None)
+        carries = {c.name for c in carried}
+        for name in bindings(node.body).rebound - carries:
+            known = names.get(name, UNBOUND)
+            if not isinstance(known, MARKS) and not _is_object(known):
+                names[name] = Conflict(conflict(name, known, known))
+        body = Body(region, carried, [v for c in carried for v in c.values])
+        self.frame.names = names
+        try:
+            with self.within(region):
+                arguments = iter(region.args[first:])
+                for c in carried:
+                    c.started = c.start(arguments)
+                    names[c.name] = c.started
+                    if isinstance(c.started, Value):
+                        c.started.name = c.name
+                try:
+                    prologue()
+                except E.CompileError as error:
+                    self.record(error)
+                self.block(node.body)
+                ended = self.frame.names
+        finally:
+            self.frame.names = before
+        self._hand_on(node, body, ended, first)
+        body.ended = {k: v for k, v in ended.items() if k not in carries}
+        return body
+
+    def _hand_on(self, node: ast.AST, body: Body, ended: dict[str, Binding], first: int) -> None:
+        """What each carried name is when the next round starts, and after the loop."""
+        position = first
+        for c in body.carried:
+            arguments = body.region.args[position : position + len(c.values)]
+            position += len(c.values)
+            end = ended.get(c.name, UNBOUND)
+            if end is c.started and isinstance(end, Value) and isinstance(end.type, BufType):
+                body.unchanged.add(c.name)
+            values = self._ending(c, end, body.region)
+            if values is None:
+                body.handed += arguments
+                body.after[c.name] = self._spoiled(node, c, end, arguments)
+            else:
+                body.handed += values
+                self._may_be(c.started, end)
+                body.after[c.name] = self._ended(c, end)
+
+    def _ending(self, c: Carried, end: Binding, region: Region) -> list[Value] | None:
+        """The end binding as Values of the carried types; None if it does not fit."""
+        with self.within(region):
+            values = self._flat(end, c.before)
+        if values is None or [v.type for v in values] != c.types:
+            return None
+        return values
+
+    def _flat(self, x: Binding, like: Binding = None) -> list[Value] | None:
+        if isinstance(x, LITERALS):
+            wanted = like.type if is_element_value(like) else None
+            fits = isinstance(wanted, DType) and wanted.is_bool == isinstance(x, bool)
+            return [self.builder.value(x, wanted if fits and not isinstance(x, float) else None)]
+        if is_element_value(x):
+            return [x]
+        if isinstance(x, Value) and isinstance(x.type, BufType | TileType):
+            return [self.handed_over(x)]
+        if isinstance(x, tuple):
+            likes = like if isinstance(like, tuple) and len(like) == len(x) else (None,) * len(x)
+            parts = [self._flat(part, known) for part, known in zip(x, likes, strict=True)]
+            return None if any(p is None for p in parts) else [v for p in parts if p is not None for v in p]
+        return None
+
+    def _may_be(self, started: Binding, end: Binding) -> None:
+        """From the second round on, the name stands for what it ended as."""
+        if _is_object(started) and _is_object(end) and end.type.storage == "shared":
+            self.merged.setdefault(started, []).append(end)
+
+    def _ended(self, c: Carried, end: Binding) -> Start:
+        """The binding after the loop, from its results."""
+        if isinstance(end, Value) and isinstance(end.type, BufType) and isinstance(c.before, Value):
+            before = c.before
+            return lambda results: self.merged_object(next(results), [before, end])
+        return c.start
+
+    def _spoiled(self, node: ast.AST, c: Carried, end: Binding, arguments: Sequence[Value]) -> Start:
+        """A name whose end does not fit its start: an error if the next round would see it."""
+
+        def skip(results: Iterator[Value]) -> None:
+            for _ in c.values:
+                next(results)
+
+        used = {v for op in _ops_using(arguments) for v in op.operands} if arguments else set()
+        plain = end.binding if isinstance(end, Partly) else end
+        if isinstance(plain, MARKS):
+            mark: Binding = FAILED if isinstance(plain, Failed) else plain
+            return lambda results: (skip(results), mark)[1]
+        error = conflict(c.name, c.before, plain)
+        if used & set(arguments):
+            place = (
+                plain.owner.loc
+                if isinstance(plain, Value) and isinstance(plain.owner, Op)
+                else self.location(node)
+            )
+            self.record(error(place))
+            return lambda results: (skip(results), FAILED)[1]
+        return lambda results: (skip(results), Conflict(error))[1]
+
+    def _finish(self, node: ast.stmt, body: Body, runs: bool) -> None:
+        """Carry out flags, the result of the function, and names that the body binds anew if it surely runs."""
+        ended = body.ended
+        before = self.frame.names
+        for name, x in ended.items():
+            if name in (BREAK, CONTINUE, RETURN, RESULT) or before.get(name) is x:
+                continue
+            if not self.frame.flow.live_after(name, node):
+                body.after[name] = lambda results: UNBOUND
+            elif runs and not isinstance(x, MARKS):
+                self._carry_out(name, x, body)
+            else:
+                mark = x if isinstance(x, Failed | Conflict) else UNBOUND
+                known = before.get(name, UNBOUND)
+                if not isinstance(known, MARKS) and mark is UNBOUND:
+                    mark = known if same_static(known, x) else Conflict(conflict(name, known, x))
+                body.after[name] = lambda results, mark=mark: mark
+        if RESULT in ended:
+            self._carry_out(RESULT, ended[RESULT], body)
+        for flag in (BREAK, RETURN):
+            if ended.get(flag, False) is not False:
+                self._carry_out(flag, ended[flag], body, False)
+
+    def _carry_out(self, name: str, x: Binding, body: Body, initial: Any = None) -> None:
+        """An extra result for something that no round reads from the one before."""
+        with self.within(body.region):
+            values = self._flat(x)
+        if values is None:
+            kept = (
+                x if not (isinstance(x, Value) and inside(x, body.region)) else Conflict(conflict(name, x, x))
+            )
+            body.after[name] = lambda results: kept
+            return
+        for v in values:
+            body.region.args.append(Value(v.type, body.region))
+            start = self.placeholder(v.type) if initial is None else self.builder.const(initial, bool_)
+            body.initial.append(start)
+        body.handed += values
+        body.after[name] = lambda results: self._carried_out(name, x, results)
+
+    def _carried_out(self, name: str, x: Binding, results: Iterator[Value]) -> Binding:
+        if isinstance(x, tuple):
+            return tuple(self._carried_out(name, part, results) for part in x)
+        made = next(results)
+        if isinstance(made.type, TileType) and isinstance(x, Value) and isinstance(x.type, BufType):
+            return self.merged_object(made, [x]) if name == RESULT else self.new_object(made, x.type.storage)
+        return made
+
+    def _flags(self, body: Body) -> list[str]:
+        return [name for name in (BREAK, RETURN) if name in body.after]
+
+    def _yield(self, body: Body, values: Sequence[Value]) -> None:
+        with self.within(body.region):
+            self.builder.emit(Yield, values)
+
+    def _outer_names(self) -> dict[str, Binding]:
+        return {name: self.frame.names[name] for name in (BREAK, CONTINUE) if name in self.frame.names}
+
+    def _restore_outer(self, outer: dict[str, Binding]) -> None:
+        for name in (BREAK, CONTINUE):
+            self.frame.names.pop(name, None)
+        self.frame.names.update(outer)
+
+    def _leave(self, after: dict[str, Start], results: Iterator[Value], outer: dict[str, Binding]) -> None:
+        """Bind the names after the loop, in the order of its results."""
+        names = dict(self.frame.names)
+        for name, make in after.items():
+            names[name] = make(results)
+        self.frame.names = names
+        self._restore_outer(outer)
+
+
+def _is_object(x: Binding) -> bool:
+    return isinstance(x, Value) and isinstance(x.type, BufType)
+
+
+def _ops_using(arguments: Sequence[Value]) -> list[Op]:
+    owner = arguments[0].owner
+    assert isinstance(owner, Region)
+    wanted = set(arguments)
+    return [op for op in owner.walk() if not isinstance(op, Yield) and wanted & set(op.operands)]

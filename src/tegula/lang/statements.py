@@ -1,0 +1,307 @@
+"""Statements. An error ends its statement; the names that it would bind are marked, and tracing goes on."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tegula import errors as E
+from tegula.ir import Value
+from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolve
+from tegula.lang.capture import Builtin
+from tegula.lang.expressions import BINARY
+from tegula.lang.flow import bindings
+from tegula.lang.loops import Loops
+from tegula.lang.state import BREAK, CONTINUE, FAILED, RESULT, RETURN, LocalFunction, Reported, describe_type
+from tegula.ops.base import TypeRule
+from tegula.ops.builder import LITERALS
+from tegula.ops.debug import Assert
+from tegula.types import ArrayType, BufType, MatType, TileType, VecType, is_element
+
+UNSUPPORTED = {
+    ast.Try: "try", ast.With: "with", ast.ClassDef: "a class", ast.Global: "global", ast.Nonlocal: "nonlocal",
+    ast.Import: "import", ast.ImportFrom: "import", ast.Delete: "del", ast.Raise: "raise", ast.Match: "match",
+    ast.AsyncFunctionDef: "async", ast.AsyncFor: "async", ast.AsyncWith: "async",
+}  # fmt: skip
+HINTS = {ast.Raise: "use assert", ast.Match: "use if and elif"}
+
+
+class Statements(Loops):
+    def statement(self, node: ast.stmt) -> None:
+        method = getattr(self, f"_{type(node).__name__}", None)
+        try:
+            if method is None:
+                what = f"'{UNSUPPORTED.get(type(node), type(node).__name__)}'"
+                raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=what)
+            with self.ruled(node):
+                method(node)
+        except E.CompileError as error:
+            self.record(error)
+            self._poison(node)
+        except Reported:
+            self._poison(node)
+
+    def _poison(self, node: ast.stmt) -> None:
+        found = bindings([node])
+        for name in found.rebound:
+            self.frame.names[name] = FAILED
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            x = self.frame.names.get(node.target.id)
+            if not (isinstance(x, Value) and isinstance(x.type, BufType)):
+                self.frame.names[node.target.id] = FAILED
+
+    # Simple statements -----------------------------------------------------------------------------------------------
+
+    def _Pass(self, node: ast.Pass) -> None:
+        pass
+
+    def _Expr(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):
+            self.expr(node.value)
+
+    def _Assert(self, node: ast.Assert) -> None:
+        message = "" if node.msg is None else self.expr(node.msg)
+        if not isinstance(message, str):
+            raise E.NotConstant(self.location(node.msg), what="the message of an assert")
+        condition = self.condition(node.test)
+        self.mark(node)
+        test = self.builder.value(condition) if isinstance(condition, bool) else condition
+        self.builder.emit(Assert, [test], {"message": message or ast.unparse(node.test)})
+
+    def _FunctionDef(self, node: ast.FunctionDef) -> None:
+        for decorator in node.decorator_list:
+            target = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if (target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", "")) != "func":
+                raise E.UnsupportedPython(self.location(decorator), what="this decorator")
+        self.frame.names[node.name] = LocalFunction(node, self.frame)
+
+    def _Return(self, node: ast.Return) -> None:
+        result = None
+        try:
+            result = None if node.value is None else self.expr(node.value)
+            if self.frame.is_kernel and result is not None:
+                raise E.TypeMismatch(self.location(node), what="a kernel returns no value")
+            result = self._returned(result)
+        except E.CompileError as error:
+            self.record(error)
+            result = FAILED
+        except Reported:
+            result = FAILED
+        self.frame.return_at = self.frame.return_at or self.location(node)
+        self.frame.names[RETURN] = True
+        if result is not None:
+            self.frame.names[RESULT] = result
+
+    def _returned(self, x: Any) -> Any:
+        """Shared tiles leave a function as themselves, others by value."""
+        if isinstance(x, tuple):
+            return tuple(self._returned(part) for part in x)
+        if isinstance(x, Value) and isinstance(x.type, BufType) and x.type.storage == "register":
+            return self.builder.tile(x, partial=True) if x in self.objects else x
+        return x
+
+    def _Break(self, node: ast.Break) -> None:
+        self.frame.names[BREAK] = True
+
+    def _Continue(self, node: ast.Continue) -> None:
+        self.frame.names[CONTINUE] = True
+
+    def _For(self, node: ast.For) -> None:
+        self.trace_for(node)
+
+    def _While(self, node: ast.While) -> None:
+        self.trace_while(node)
+
+    # Assignment ------------------------------------------------------------------------------------------------------
+
+    def _Assign(self, node: ast.Assign) -> None:
+        value = self._thread_indices(node)
+        if value is None:
+            value = self.expr(node.value)
+            self.mark(node)
+            if value is None and isinstance(node.value, ast.Call):
+                raise E.TypeMismatch(self.location(node.value), what="the call gives no value")
+        for target in node.targets:
+            self.assign(target, value)
+
+    def _thread_indices(self, node: ast.Assign) -> Any:
+        """i, j = tg.tid(): as many leading components as there are names."""
+        target, call = node.targets[0], node.value
+        if not (isinstance(target, ast.Tuple | ast.List) and isinstance(call, ast.Call)):
+            return None
+        if call.args or call.keywords or not isinstance(call.func, ast.Name | ast.Attribute):
+            return None
+        if self.expr(call.func) != Builtin("tid"):
+            return None
+        return tuple(self.thread_index(len(target.elts), call))
+
+    def _AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is None:
+            return
+        value = self.expr(node.value)
+        wanted = self._annotation(node.annotation)
+        self.mark(node)
+        if is_element(wanted) and isinstance(value, LITERALS):
+            value = self.builder.value(value, wanted)  # type: ignore[arg-type]
+        fits = (
+            not isinstance(wanted, ArrayAnnotation | TileAnnotation)
+            or isinstance(value, Value)
+            and wanted.matches(value.type)
+        ) and (not is_element(wanted) or isinstance(value, Value) and value.type == wanted)
+        if not fits:
+            what = f"'{ast.unparse(node.target)}' is declared {wanted}, the value is {describe_type(value)}"
+            raise E.TypeMismatch(self.location(node), what=what)
+        self.assign(node.target, value)
+
+    def _annotation(self, node: ast.expr) -> Any:
+        try:
+            return resolve(self.evaluate(node))
+        except TypeError as e:
+            raise E.TypeMismatch(self.location(node), what=str(e)) from None
+        except E.CompileError:
+            return ANY
+
+    def assign(self, target: ast.expr, value: Any) -> None:
+        """target = value, for every kind of target."""
+        self.mark(target)
+        if isinstance(target, ast.Name):
+            with self.ruled(target):
+                self.bind(target.id, value)
+        elif isinstance(target, ast.Tuple | ast.List):
+            self._unpack(target, value)
+        elif isinstance(target, ast.Subscript | ast.Attribute):
+            with self.ruled(target):
+                place = self.place(target)
+                self.mark(target)
+                place.set(value)
+        else:
+            raise E.UnsupportedPython(self.location(target), what=f"assignment to '{ast.unparse(target)}'")
+
+    def _unpack(self, target: ast.Tuple | ast.List, value: Any) -> None:
+        if any(isinstance(part, ast.Starred) for part in target.elts):
+            raise E.UnsupportedPython(self.location(target), what="'*' unpacking")
+        if isinstance(value, Value) and isinstance(value.type, VecType):
+            value = tuple(self.builder.subscript(value, (k,)) for k in range(value.type.length))
+        if not isinstance(value, tuple):
+            what = f"cannot unpack {describe_type(value)}"
+            raise E.TypeMismatch(self.location(target), what=what)
+        if len(value) != len(target.elts):
+            what = f"cannot unpack {len(value)} values into {len(target.elts)} names"
+            raise E.TypeMismatch(self.location(target), what=what)
+        for part, x in zip(target.elts, value, strict=True):
+            self.assign(part, x)
+
+    def _AugAssign(self, node: ast.AugAssign) -> None:
+        op = BINARY[type(node.op)]
+        if isinstance(node.target, ast.Name):
+            name = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+            before = self.expr(name)
+            value = self.expr(node.value)
+            self.mark(node)
+            if isinstance(before, Value) and isinstance(before.type, BufType):
+                self.builder.inplace(op, before, value)
+            elif isinstance(before, Value) and isinstance(before.type, ArrayType):
+                raise E.TypeMismatch(self.location(node), what="arrays cannot be changed as a whole")
+            else:
+                self.bind(node.target.id, self.binary(op, before, value, node))
+            return
+        place = self.place(node.target)
+        value = self.expr(node.value)
+        self.mark(node)
+        place.update(op, value)
+
+    def place(self, node: ast.expr) -> Place:
+        """Something that can be read and assigned; its subscripts are evaluated once."""
+        if isinstance(node, ast.Name):
+            return NamePlace(self, node)
+        if isinstance(node, ast.Subscript):
+            return ItemPlace(self, node)
+        if isinstance(node, ast.Attribute):
+            return AttributePlace(self, node)
+        return Place(self, node)
+
+
+class Place:
+    """An expression whose value has no place to write to; its own memory may still be written."""
+
+    def __init__(self, tracer: Statements, node: ast.expr) -> None:
+        self.tracer = tracer
+        self.node = node
+
+    def get(self) -> Any:
+        return self.tracer.expr(self.node)
+
+    def set(self, value: Any) -> None:
+        raise TypeRule(f"'{ast.unparse(self.node)}' cannot be assigned to")
+
+    def update(self, op: str, value: Any) -> None:
+        self.set(self.tracer.binary(op, self.get(), value, self.node))
+
+
+class NamePlace(Place):
+    def set(self, value: Any) -> None:
+        assert isinstance(self.node, ast.Name)
+        name = self.node.id
+        if name not in self.tracer.frame.names:
+            raise E.UnsupportedPython(
+                self.tracer.location(self.node), what=f"assigning to the outer name '{name}'"
+            )
+        self.tracer.bind(name, value)
+
+
+class ItemPlace(Place):
+    """owner[index]. Vectors and matrices are values: the owner gets a new one."""
+
+    def __init__(self, tracer: Statements, node: ast.Subscript) -> None:
+        super().__init__(tracer, node)
+        self.owner_place = tracer.place(node.value)
+        self.owner = self.owner_place.get()
+        self.index = tracer.index(node.slice)
+
+    def _build(self, build: Any) -> Any:
+        return self.tracer.with_constants(build, self.index)
+
+    def _is_value(self) -> bool:
+        return isinstance(self.owner, Value) and isinstance(self.owner.type, VecType | MatType)
+
+    def get(self) -> Any:
+        if isinstance(self.owner, tuple):
+            return self.tracer.item(self.owner, self.index, self.node)
+        return self._build(lambda i: self.tracer.builder.subscript(self.owner, i))
+
+    def set(self, value: Any) -> None:
+        self._require_memory()
+        value = self.tracer.typed(value)
+        made = self._build(lambda i: self.tracer.builder.assign_subscript(self.owner, i, value))
+        if self._is_value():
+            self.owner_place.set(made)
+
+    def update(self, op: str, value: Any) -> None:
+        self._require_memory()
+        value = self.tracer.typed(value)
+        made = self._build(lambda i: self.tracer.builder.update_subscript(op, self.owner, i, value))
+        if self._is_value():
+            self.owner_place.set(made)
+
+    def _require_memory(self) -> None:
+        if isinstance(self.owner, tuple):
+            raise TypeRule("tuples cannot be changed")
+        if isinstance(self.owner, Value) and isinstance(self.owner.type, TileType):
+            raise TypeRule("this tile has no name", "bind it to a name before changing it")
+
+
+class AttributePlace(Place):
+    """owner.x of a vector."""
+
+    def __init__(self, tracer: Statements, node: ast.Attribute) -> None:
+        super().__init__(tracer, node)
+        self.owner_place = tracer.place(node.value)
+        self.owner = self.owner_place.get()
+        self.attribute = node.attr
+
+    def get(self) -> Any:
+        return self.tracer.builder.attribute(self.owner, self.attribute)
+
+    def set(self, value: Any) -> None:
+        builder = self.tracer.builder
+        self.owner_place.set(builder.assign_attribute(self.owner, self.attribute, self.tracer.typed(value)))

@@ -1,0 +1,155 @@
+"""Walking, uses, replacing, cloning, dead code, pipelines."""
+
+from dataclasses import dataclass
+
+import pytest
+from kernel_maker import KernelMaker
+
+from tegula.errors import InternalError
+from tegula.ir import Kernel
+from tegula.rewrite import clone_kernel, erase_dead, replace, run_pipeline, uses, walk, walk_regions
+from tegula.text import print_kernel
+from tegula.types import ArrayType, TileType, float32, int32
+from tegula.verify import verify
+
+
+def names(kernel: Kernel) -> list[str]:
+    return [op.NAME for op in walk(kernel)]
+
+
+def test_walk_is_in_program_order_and_regions_outer_first():
+    m = KernelMaker(int32)
+    m.for_(m.params[0], [], lambda i: m.if_(m.cmp("lt", i, i), lambda: None))
+    k = m.finish()
+    assert names(k) == ["const", "const", "for", "cmp", "if", "yield", "yield", "yield", "yield"]
+    assert [len(r.ops) for r in walk_regions(k.body)] == [4, 3, 1, 1]
+
+
+def test_uses_and_replace_follow_chains_into_regions():
+    m = KernelMaker(float32)
+    x = m.params[0]
+    a, b = m("neg", x), m("abs", x)
+    m.if_(m.cmp("lt", a, b), lambda: a, lambda: m("add", a, b))
+    k = m.finish()
+    assert [(op.NAME, at) for op, at in uses(k.body)[a]] == [("cmp", 0), ("yield", 0), ("add", 0)]
+    replace(k.body, {a: b, b: x})
+    found = uses(k.body)
+    assert a not in found
+    assert b not in found
+    assert len(found[x]) == 7
+    verify(k)
+
+
+def test_replacing_in_a_circle_is_refused():
+    m = KernelMaker(float32, float32)
+    a, b = m.params
+    with pytest.raises(ValueError, match="never ends"):
+        replace(m.finish().body, {a: b, b: a})
+
+
+def test_a_clone_is_equal_and_separate():
+    m = KernelMaker(float32, int32)
+    m.params[0].name = "x"
+    m.for_(m.params[1], [m.params[0]], lambda i, a: m("add", a, a))
+    k = m.finish()
+    before = print_kernel(k, locations=True)
+    copy = clone_kernel(k)
+    verify(copy)
+    assert print_kernel(copy, locations=True) == before
+    copy.body.ops[0].attrs["value"] = 5
+    copy.body.ops.pop(0)
+    assert print_kernel(k, locations=True) == before
+
+
+def test_dead_ops_go_and_effects_stay():
+    m = KernelMaker(ArrayType(float32, 1), float32)
+    out, x = m.params
+    i = m.tid()
+    m("add", x, x)
+    m("array.load", out, i)
+    m("buf.new", m("tile.full", x, shape=(4,)), storage="shared")
+    m.if_(m.cmp("lt", x, x), lambda: m("array.store", out, x, i))
+    k = m.finish()
+    erase_dead(k)
+    verify(k)
+    assert names(k) == ["tid", "cmp", "if", "array.store", "yield", "yield", "yield"]
+
+
+def test_dead_carried_values_go():
+    m = KernelMaker(ArrayType(float32, 1), int32, float32)
+    out, n, x = m.params
+    kept, dead, _ = m.for_(n, [x, x, x], lambda i, a, b, c: (m("add", a, x), m("mul", b, b), a))
+    low, _ = m.if_(m.cmp("lt", kept, x), lambda: (kept, dead), lambda: (x, x))
+    last, _ = m.while_([low, x], lambda a, b: m.cmp("lt", a, x), lambda a, b: (m("add", a, a), m("neg", b)))
+    m("array.store", out, last, m.const(0))
+    k = m.finish()
+    erase_dead(k)
+    verify(k)
+    loop, branch, wait = (next(o for o in walk(k) if o.NAME == name) for name in ("for", "if", "while"))
+    assert (len(loop.results), len(branch.results), len(wait.results)) == (1, 1, 1)
+    assert "mul" not in names(k)
+    assert "neg" not in names(k)
+
+
+def test_a_slot_goes_even_if_its_first_and_last_value_live():
+    m = KernelMaker(ArrayType(float32, 1), int32, float32)
+    out, n, x = m.params
+    y = m("neg", x)
+    m.for_(n, [y], lambda i, a: (m("array.store", out, y, i), [m("add", y, y)])[1])
+    k = m.finish()
+    erase_dead(k)
+    verify(k)
+    assert "add" not in names(k)
+    assert not next(o for o in walk(k) if o.NAME == "for").operands[3:]
+
+
+def test_values_that_another_carried_value_needs_stay():
+    m = KernelMaker(ArrayType(float32, 1), int32, float32)
+    out, n, x = m.params
+    _, b = m.for_(n, [x, x], lambda i, a, b: (m("add", a, a), m("mul", a, b)))
+    m("array.store", out, b, m.const(0))
+    k = m.finish()
+    erase_dead(k)
+    verify(k)
+    assert len(next(o for o in walk(k) if o.NAME == "for").results) == 2
+
+
+def test_operands_of_map_regions_stay_valid():
+    m = KernelMaker(ArrayType(float32, 1), float32)
+    out, x = m.params
+    t = m.map(lambda a: (m("neg", a), m("abs", a))[1], m("tile.full", x, shape=(4,)))
+    m("tile.store", out, t, m.const(0), bounds_check=True, aligned=False)
+    k = m.finish()
+    erase_dead(k)
+    verify(k)
+    assert "neg" not in names(k)
+    assert t.type == TileType(float32, (4,))
+
+
+@dataclass(frozen=True)
+class EraseDead:
+    name: str = "erase_dead"
+
+    def __call__(self, kernel: Kernel) -> None:
+        erase_dead(kernel)
+
+
+@dataclass(frozen=True)
+class Spoil:
+    name: str = "spoil"
+
+    def __call__(self, kernel: Kernel) -> None:
+        kernel.body.ops.pop()
+
+
+def test_a_pipeline_observes_and_verifies():
+    m = KernelMaker(float32)
+    m("neg", m.params[0])
+    k = m.finish()
+    seen: list[tuple[str, int]] = []
+    with pytest.raises(InternalError) as caught:
+        run_pipeline(
+            k, [EraseDead(), Spoil()], observe=lambda name, kernel: seen.append((name, len(kernel.body.ops)))
+        )
+    assert seen == [("erase_dead", 1)]
+    assert caught.value.__notes__ == ["after pass spoil"]

@@ -1,0 +1,201 @@
+"""The verifier catches each kind of broken IR."""
+
+import pytest
+from kernel_maker import KernelMaker
+
+from tegula.errors import InternalError
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import REGISTRY
+from tegula.types import TileType, float32, int32
+from tegula.verify import verify
+
+
+def make() -> tuple[KernelMaker, Kernel]:
+    """x, n; y = x + x; for over n adding y; if; map over a tile."""
+    m = KernelMaker(float32, int32)
+    x, n = m.params
+    y = m("add", x, x)
+    total = m.for_(n, [x], lambda i, a: m("mul", a, y))
+    m.if_(m.cmp("lt", total, x), lambda: x, lambda: y)
+    m.map(lambda a: m("neg", a), m("tile.full", x, shape=(4,)))
+    return m, m.finish()
+
+
+def named(kernel: Kernel, name: str) -> Op:
+    return next(op for op in kernel.walk() if op.NAME == name)
+
+
+def refuse(kernel: Kernel, message: str) -> None:
+    with pytest.raises(InternalError, match=message):
+        verify(kernel)
+
+
+def test_valid():
+    verify(make()[1])
+
+
+def test_use_before_definition():
+    _, k = make()
+    k.body.ops[0], k.body.ops[1] = k.body.ops[1], k.body.ops[0]
+    k.body.ops.insert(0, k.body.ops.pop(named_at(k, "mul")))
+    refuse(k, "not defined before this use")
+
+
+def named_at(kernel: Kernel, name: str) -> int:
+    """The position in the body of the op that is, or holds, the one called so."""
+    return next(k for k, op in enumerate(kernel.body.ops) if any(o.NAME == name for o in op.walk()))
+
+
+def test_use_of_a_value_of_a_nested_region():
+    _, k = make()
+    named(k, "cmp").operands[0] = named(k, "mul").results[0]
+    refuse(k, "cmp at kernel.py:.*not defined before this use")
+
+
+def test_use_of_a_value_of_a_sibling_region():
+    _, k = make()
+    then, other = named(k, "if").regions
+    op = REGISTRY["neg"]([k.params[0]], [float32])
+    op.parent = then
+    then.ops.insert(0, op)
+    other.terminator.operands[0] = op.results[0]
+    refuse(k, "yield at .*not defined")
+
+
+def test_use_of_own_result():
+    _, k = make()
+    add = named(k, "add")
+    add.operands[0] = add.results[0]
+    refuse(k, "add at kernel.py:1:1: operand .* not defined")
+
+
+def test_a_map_sees_nothing_from_outside():
+    _, k = make()
+    named(k, "neg").operands[0] = k.params[0]
+    refuse(k, "neg at .*not defined")
+
+
+def test_a_map_holds_lane_ops_only():
+    _, k = make()
+    region = named(k, "tile.map").regions[0]
+    op = REGISTRY["tile.full"]([region.args[0]], [TileType(float32, (2,))], {"shape": (2,)})
+    op.parent = region
+    region.ops.insert(0, op)
+    refuse(k, "tile.full .*cooperative op inside tile.map")
+
+
+@pytest.mark.parametrize("holder", ["for", "if", "tile.map"])
+def test_region_without_yield(holder):
+    _, k = make()
+    named(k, holder).regions[0].ops.pop()
+    refuse(k, "must end in 'yield'")
+
+
+def test_body_without_yield():
+    _, k = make()
+    k.body.ops.pop()
+    refuse(k, "must end in 'yield'")
+
+
+def test_two_yields():
+    _, k = make()
+    k.body.append(REGISTRY["yield"]())
+    refuse(k, "yield .*not at its end")
+
+
+def test_result_types_that_infer_does_not_give():
+    _, k = make()
+    named(k, "add").results[0].type = int32
+    refuse(k, r"add at kernel.py.*should be \(float32\), not \(int32\)")
+
+
+def test_operands_that_infer_refuses():
+    _, k = make()
+    named(k, "add").operands[1] = k.params[1]
+    refuse(k, "add at .*mixes float32 and int32")
+
+
+def test_a_missing_attribute():
+    _, k = make()
+    del named(k, "tile.full").attrs["shape"]
+    refuse(k, "tile.full at .*malformed: KeyError")
+
+
+def test_a_missing_region():
+    _, k = make()
+    named(k, "if").regions.pop()
+    refuse(k, "if at .*malformed")
+
+
+def test_arguments_of_a_branch():
+    _, k = make()
+    region = named(k, "if").regions[0]
+    region.args.append(Value(int32, region))
+    refuse(k, "take no arguments")
+
+
+def test_wrong_parent_of_an_op():
+    _, k = make()
+    named(k, "add").parent = None
+    refuse(k, "add at .*parent")
+
+
+def test_wrong_parent_of_a_region():
+    _, k = make()
+    named(k, "for").regions[0].parent = named(k, "if")
+    refuse(k, "for at .*parent")
+
+
+def test_parent_of_the_body():
+    _, k = make()
+    k.body.parent = named(k, "if")
+    refuse(k, "body has a parent")
+
+
+def test_an_op_that_appears_twice():
+    _, k = make()
+    k.body.ops.insert(1, k.body.ops[0])
+    refuse(k, "add at .*appears twice")
+
+
+def test_a_region_that_appears_twice():
+    _, k = make()
+    op = named(k, "if")
+    op.regions[1] = op.regions[0]
+    refuse(k, "if at .*region appears twice")
+
+
+def test_a_result_of_another_op():
+    _, k = make()
+    named(k, "mul").results = named(k, "add").results
+    refuse(k, "mul at .*belongs elsewhere")
+
+
+def test_an_argument_of_another_region():
+    _, k = make()
+    named(k, "tile.map").regions[0].args = [Value(float32, Region())]
+    refuse(k, "tile.map at .*belongs elsewhere")
+
+
+def test_an_unregistered_op():
+    class Stranger(Op):
+        __slots__ = ()
+        NAME = "stranger"
+
+    _, k = make()
+    op = Stranger()
+    op.parent = k.body
+    k.body.ops.insert(0, op)
+    refuse(k, "stranger at .*not registered")
+
+
+def test_parameters_without_names():
+    _, k = make()
+    k.param_names.pop()
+    refuse(k, r"\(2, 1, 2\) parameters, names")
+
+
+def test_a_failed_check_names_the_place_and_the_kernel():
+    _, k = make()
+    named(k, "mul").operands[1] = k.params[1]
+    refuse(k, "kernel made: mul at kernel.py:4:1")
