@@ -109,6 +109,40 @@ def test_nested_divergence():
     assert a.tolist() == want
 
 
+def test_branches_inside_branches_keep_the_outer_mask():
+    m = KernelMaker(INTS)
+    i = m.tid()
+
+    def inner():
+        even = m.cmp("eq", m("and", i, m.const(1)), m.const(0))
+        m.if_(
+            even, lambda: lanes_of(m, m.params[0], m.const(1)), lambda: lanes_of(m, m.params[0], m.const(2))
+        )
+
+    m.if_(m.cmp("ge", i, m.const(2)), inner)
+    a = np.zeros(4, np.int32)
+    m.run(a)
+    assert a.tolist() == [0, 0, 1, 2]
+
+
+def test_a_lane_that_left_a_loop_does_not_come_back():
+    """The condition reads memory: lane 0 leaves at once, and what it saw then changes."""
+    m = KernelMaker(INTS, INTS)
+    flags, counts = m.params
+    i, one = m.tid(), m.const(1)
+
+    def body():
+        m("array.store", flags, one, m.const(0))
+        m("array.atomic", counts, one, i, op="add")
+        m("array.store", flags, m.cmp_int("lt", m("array.load", counts, i), m.const(3)), i)
+        return []
+
+    m.while_([], lambda: m.cmp("ne", m("array.load", flags, i), m.const(0)), body)
+    a, b = np.array([0, 1, 1, 1], np.int32), np.zeros(4, np.int32)
+    m.run(a, b)
+    assert b.tolist() == [0, 3, 3, 3]
+
+
 def test_a_tree_reduction_in_a_tile_is_ordered():
     """Each op is done by all lanes before the next starts."""
     m = KernelMaker(INTS, block_dim=8)

@@ -51,6 +51,16 @@ def test_atomics_happen_once_a_lane_in_lane_order():
     assert b.tolist() == [10, 20, 11, 22, 14]
 
 
+def test_many_lanes_keep_their_order():
+    m = KernelMaker(INTS, INTS, block_dim=300)
+    slot = m("mod", m.tid(), m.const(3))
+    lanes_of(m, m.params[1], m("array.atomic", m.params[0], m.tid(), slot, op="exch"))
+    a, b = np.full(3, -1, np.int32), np.zeros(300, np.int32)
+    m.run(a, b)
+    assert a.tolist() == [297, 298, 299]
+    assert b.tolist() == [-1] * 3 + list(range(297))
+
+
 @pytest.mark.parametrize(
     ("op", "want"),
     [("add", 6), ("sub", -6), ("min", 0), ("max", 3), ("and", 0), ("or", 3), ("xor", 0), ("exch", 3)],

@@ -281,11 +281,15 @@ def test_row_major_indices_count_absent_lanes():
     t = from_lanes(m, m("vec.make", i, m("sub", i, m.const(9)), type=VecType(2, int32)))
     m("print.tile", m("tile.argreduce", t, op="min"))
     m("print.tile", reduce(m, t, 1))
+    m(
+        "print.tile",
+        reduce(m, t, 1, op=lambda a, b: m("min", m("add", a, m.const(9)), m("add", b, m.const(9)))),
+    )
     rows = reduce(m, t, 0)
     assert rows.type.partial
     m("print.tile", rows)
     m("print.tile", reduce(m, t))
-    assert m.run(lanes=2) == ["[4]", "[1, -17]", "[-9, -7, 0, 0]", "[-16]"]
+    assert m.run(lanes=2) == ["[4]", "[1, -17]", "[9, 0]", "[-9, -7, 0, 0]", "[-16]"]
 
 
 def test_stores_and_atomics_of_absent_lanes_are_dropped():
@@ -297,6 +301,14 @@ def test_stores_and_atomics_of_absent_lanes_are_dropped():
     assert m.run(a, b, lanes=2) == ["[7, 7, 0, 0]"]
     assert a.tolist() == [1, 2, 7, 7]
     assert b.tolist() == [8, 9, 7, 7]
+
+
+def test_elements_of_absent_lanes_are_zero():
+    m = KernelMaker()
+    t = from_lanes(m, m("add", m.tid(), m.const(5)))
+    m("print.tile", t)
+    m("print", m("buf.get", m("buf.new", t, storage="shared"), m.const(3)), parts=(None,))
+    assert m.run(lanes=2) == ["[5, 6, 0, 0]", "0", "0"]
 
 
 def test_filled_elements_are_zero_and_marked_ones_are_dropped():

@@ -43,8 +43,11 @@ class KernelMaker:
     def cmp(self, pred: str, a: Value, b: Value) -> Value:
         return self("cmp", a, b, pred=pred)
 
+    def cmp_int(self, pred: str, a: Value, b: Value) -> Value:
+        return self("cast", self.cmp(pred, a, b), to=int32)
+
     def region(self, types: Sequence[Type], body: Callable[..., Any]) -> Region:
-        """A region with arguments of the types; `body` gets them and returns what to yield (one, many, None)."""
+        """A region with arguments of the types; `body` gets them and returns what to yield."""
         outer, self.at = self.at, Region(types)
         out = body(*self.at.args)
         self(

@@ -11,7 +11,7 @@ from tegula.codegen import tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
 from tegula.codegen.elements import STRAIGHT
 from tegula.codegen.fuse import Fusion, reads_in_place
-from tegula.codegen.matmul import Product, emit_product
+from tegula.codegen.product import Product, emit_product
 from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.state import Site, State
 from tegula.codegen.storage import ArrayAt, Placement, View

@@ -1,145 +1,433 @@
-"""The matrix product of tiles in memory: one function per shape and type, register-blocked."""
+"""The product of two tiles in memory, as one LLVM function for its sizes, types and strides.
+
+A block of the result, a few rows by a few SIMD vectors, stays in registers while the loop over k adds one outer product
+at a time: vectors of a row of B times single elements of A. Operands that are not in the accumulator's type, or whose
+elements do not lie as that loop wants them, are first packed into scratch memory.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 
-from tegula.codegen.text import Code, constant, register_type
+from tegula.codegen.convert import convert
+from tegula.codegen.memory import Memory
+from tegula.codegen.text import Code, constant, memory_type, register_type, scalar_type
 from tegula.types import DType
+
+LINE = 64
+# Registers of each width in bytes: NEON, AVX2, AVX-512.
+REGISTERS = {16: 32, 32: 16, 64: 32}
+# Multiply-adds that must be in flight for the units to be busy: latency 4, two a cycle.
+IN_FLIGHT = 8
+# Up to this many vector multiply-adds, a product is straight-line code.
+STRAIGHT = 160
+MAX_ROWS = 16
+MAX_VECTORS = 4
+TRANSPOSED_LANES = 8
+
+Stride = int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
-    """C (m, n) += A (m, k) @ B (k, n), all of one scalar type. Strides in scalars: A's may be any, B's and C's rows are
-    contiguous."""
+class MatmulSpec:
+    """C (m, n) = A (m, k) @ B (k, n) in memory.
+
+    `a`, `b`: their types in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an integer). Strides
+    count elements, (rows, columns); None is one passed at run time. `accumulate`: C is added to, otherwise overwritten.
+    `scaled`: the product is multiplied by an argument alpha, and C, where added to, by an argument beta."""
 
     m: int
     n: int
     k: int
+    a: DType
+    b: DType
+    acc: DType
+    a_strides: tuple[Stride, Stride]
+    b_strides: tuple[Stride, Stride]
+    c_strides: tuple[int, int]
+    scaled: bool = False
+    accumulate: bool = True
+
+    def parameters(self) -> list[str]:
+        """Types of the function's parameters and their names: a, b, c, alpha and beta where scaled, the strides that
+        are None (a's, then b's), scratch."""
+        made = ["ptr %a", "ptr %b", "ptr %c"]
+        if self.scaled:
+            made += [f"{scalar_type(self.acc)} %{x}" for x in ("alpha", "beta")[: 1 + self.accumulate]]
+        for name, strides in (("a", self.a_strides), ("b", self.b_strides)):
+            made += [f"i64 %{name}{axis}" for axis, stride in enumerate(strides) if stride is None]
+        return [*made, "ptr %scratch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A matrix in memory. Strides are registers or literals, in elements."""
+
+    pointer: str
     dtype: DType
-    a_strides: tuple[int, int]
-    b_stride: int
-    c_stride: int
+    row: str
+    column: str
 
     @property
-    def name(self) -> str:
-        parts = (self.m, self.n, self.k, self.dtype, *self.a_strides, self.b_stride, self.c_stride)
-        return "product_" + "_".join(map(str, parts)).replace("-", "m")
+    def transposed(self) -> Operand:
+        return Operand(self.pointer, self.dtype, self.column, self.row)
 
 
-def register_block(m: int, vectors: int, registers: int) -> tuple[int, int]:
-    """Rows and vectors of C held in registers: as many multiply-adds per load as fit, rows that divide m if they cost
-    nothing."""
-    best = (1, 1)
-    for across in range(1, min(vectors, 4) + 1):
-        rows = min(m, (registers - across - 1) // across)
-        if rows < 1:
-            continue
-        tall = max(range(max(1, rows - 2), rows + 1), key=lambda r: (m % r == 0, r))
-        if _merit(tall, across) > _merit(*best):
-            best = (tall, across)
-    return best
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One SIMD vector of a block: `width` lanes from `offset` elements on, of which `active` exist."""
+
+    offset: int
+    width: int
+    active: int
 
 
-def _merit(rows: int, across: int) -> float:
-    return rows * across / (rows + across)
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`count` neighbours, each of `size`, the first at `start`."""
+
+    start: int
+    count: int
+    size: int
 
 
-def emit_product(p: Product, vector_bytes: int) -> tuple[str, set[str]]:
-    """The text of `@name(ptr %a, ptr %b, ptr %c)` and the intrinsics it needs."""
-    code = Code()
-    width = max(1, vector_bytes // (p.dtype.bits // 8))
-    while width > p.n:
-        width //= 2
-    registers = 32 if vector_bytes == 64 else 16
-    column = 0
-    while column < p.n:
-        while width > p.n - column:
-            width //= 2
-        vectors = (p.n - column) // width
-        rows, across = register_block(p.m, vectors, registers)
-        groups = vectors // across
-        for _ in range(groups):
-            _column_block(code, p, column, rows, across, width)
-            column += across * width
-        if vectors % across:
-            _column_block(code, p, column, register_block(p.m, vectors % across, registers)[0], vectors % across, width)
-            column += vectors % across * width
-    body = "\n".join(code.lines)
-    head = f"define internal void @{p.name}(ptr noalias %a, ptr noalias %b, ptr noalias %c) #1 {{\nentry:\n"
-    return f"{head}{body}\n  ret void\n}}\n", code.declared
+@dataclass(frozen=True, slots=True)
+class Blocking:
+    """How C is cut: runs of row blocks, runs of panels (in vectors of `lanes`)."""
+
+    lanes: int
+    rows: tuple[Run, ...]
+    panels: tuple[Run, ...]
 
 
-def _column_block(code: Code, p: Product, column: int, rows: int, across: int, width: int) -> None:
-    """All rows of `across` vectors of columns, `rows` at a time."""
-    whole = p.m // rows
-    if whole > 1:
-        with code.loop("0", str(whole * rows), str(rows)) as loop:
-            _block(code, p, loop.index, column, rows, across, width)
-    elif whole == 1:
-        _block(code, p, "0", column, rows, across, width)
-    if p.m % rows:
-        _block(code, p, str(whole * rows), column, p.m % rows, across, width)
+def balanced(total: int, size: int) -> tuple[Run, ...]:
+    """`total` cut into the fewest pieces of at most `size`, whose sizes differ by at most one."""
+    pieces = ceil(total / size)
+    small, larger = divmod(total, pieces)
+    runs = (Run(0, larger, small + 1), Run(larger * (small + 1), pieces - larger, small))
+    return tuple(r for r in runs if r.count)
 
 
-def _block(code: Code, p: Product, row: str, column: int, rows: int, across: int, width: int) -> None:
-    t, one = register_type(p.dtype, width), register_type(p.dtype, 1)
-    size = p.dtype.bits // 8
-    a = code.emit(f"getelementptr {one}, ptr %a, i64 {code.emit(f'mul i64 {row}, {p.a_strides[0]}')}")
-    c = code.emit(f"getelementptr {one}, ptr %c, i64 {code.emit(f'mul i64 {row}, {p.c_stride}')}")
-    places = [
-        code.emit(f"getelementptr {one}, ptr {c}, i64 {r * p.c_stride + column + v * width}")
-        for r in range(rows)
-        for v in range(across)
-    ]
-    sums = [code.emit(f"load {t}, ptr {at}, align {size}") for at in places]
-    if p.k <= 16:
-        for k in range(p.k):
-            sums = _step(code, p, a, str(k), column, rows, across, width, sums)
-    else:
-        with code.loop("0", str(p.k), "1", [(t, x) for x in sums]) as loop:
-            loop.next = _step(code, p, a, loop.index, column, rows, across, width, loop.values)
-        sums = loop.results
-    for at, x in zip(places, sums, strict=True):
-        code.line(f"store {t} {x}, ptr {at}, align {size}")
+def block_cycles(rows: int, vectors: int, k: int) -> int:
+    """About what one block takes. Each step of k is limited by multiply-adds, by loads (as many a cycle), or by the
+    latency of adding to the same registers; before and after, the block is loaded and stored."""
+    return k * max(rows * vectors, rows + vectors, IN_FLIGHT) + 2 * rows * vectors + 12
 
 
-def _step(
-    code: Code, p: Product, a: str, k: str, column: int, rows: int, across: int, width: int, sums: list[str]
-) -> list[str]:
-    """One value of k: a row of B times a column of A."""
-    t, one = register_type(p.dtype, width), register_type(p.dtype, 1)
-    size = p.dtype.bits // 8
-    base = code.emit(f"mul i64 {k}, {p.b_stride}")
-    brow = code.emit(f"getelementptr {one}, ptr %b, i64 {base}")
-    b = [
-        code.emit(f"load {t}, ptr {code.emit(f'getelementptr {one}, ptr {brow}, i64 {column + v * width}')}, align {size}")
-        for v in range(across)
-    ]
-    along = code.emit(f"mul i64 {k}, {p.a_strides[1]}")
-    acol = code.emit(f"getelementptr {one}, ptr {a}, i64 {along}")
-    out: list[str] = []
-    for r in range(rows):
-        at = code.emit(f"getelementptr {one}, ptr {acol}, i64 {r * p.a_strides[0]}")
-        x = _splat(code, code.emit(f"load {one}, ptr {at}, align {size}"), one, width)
-        out += [_multiply_add(code, p.dtype, x, b[v], sums[r * across + v], width) for v in range(across)]
-    return out
+def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Blocking:
+    """The blocking of the least estimated time whose accumulators, B vectors and one A value fit the registers."""
+    lanes = min(lanes, power_of_two(n))
+    vectors = ceil(n / lanes)
+    best: tuple[int, Blocking] | None = None
+    for width in range(1, min(vectors, MAX_VECTORS) + 1):
+        panels = balanced(vectors, width)
+        for height in range(1, min(m, MAX_ROWS, (registers - 1 - width) // width) + 1):
+            rows = balanced(m, height)
+            cost = sum(r.count * p.count * block_cycles(r.size, p.size, k) for r in rows for p in panels)
+            if best is None or cost <= best[0]:
+                best = cost, Blocking(lanes, rows, panels)
+    assert best is not None
+    return best[1]
 
 
-def _splat(code: Code, x: str, one: str, width: int) -> str:
-    if width == 1:
-        return x
-    t = f"<{width} x {one}>"
-    made = code.emit(f"insertelement {t} poison, {one} {x}, i32 0")
-    return code.emit(f"shufflevector {t} {made}, {t} poison, <{width} x i32> zeroinitializer")
+def power_of_two(n: int) -> int:
+    """The least power of two that is n or more."""
+    return 1 << (n - 1).bit_length()
 
 
-def _multiply_add(code: Code, dtype: DType, a: str, b: str, c: str, width: int) -> str:
-    t = register_type(dtype, width)
-    if dtype.is_float:
-        suffix = f"f{dtype.bits}" if width == 1 else f"v{width}f{dtype.bits}"
-        return code.call("fma", suffix, t, f"{t} {a}, {t} {b}, {t} {c}")
-    return code.emit(f"add {t} {code.emit(f'mul {t} {a}, {b}')}, {c}")
+def scratch_bytes(spec: MatmulSpec, vector_bytes: int) -> int:
+    """Bytes of 64-byte aligned scratch memory that the function needs; 0 for none."""
+    return _Product(spec, vector_bytes).scratch
 
 
-__all__ = ["Product", "constant", "emit_product"]
+def emit_matmul(name: str, spec: MatmulSpec, vector_bytes: int) -> str:
+    """The text of an internal function @name with the parameters `spec.parameters()`.
+
+    C must not overlap A or B. Its arithmetic is one fused multiply-add a product, over k upwards."""
+    return _Product(spec, vector_bytes).function(name)
+
+
+class _Product:
+    """One function under construction."""
+
+    def __init__(self, spec: MatmulSpec, vector_bytes: int) -> None:
+        self.code = Code()
+        self.memory = Memory(self.code)
+        self.spec = spec
+        self.acc = spec.acc
+        self.m, self.n, self.k = spec.m, spec.n, spec.k
+        self.a = Operand("%a", spec.a, *_strides("a", spec.a_strides, (spec.m, spec.k)))
+        self.b = Operand("%b", spec.b, *_strides("b", spec.b_strides, (spec.k, spec.n)))
+        self.c = Operand("%c", spec.acc, *_strides("c", spec.c_strides, (spec.m, spec.n)))
+        if self.c.row == "1" and (self.c.column != "1" or self.n == 1):
+            # C^T = B^T A^T: the columns of C become rows of neighbours.
+            self.m, self.n = self.n, self.m
+            self.a, self.b, self.c = self.b.transposed, self.a.transposed, self.c.transposed
+        lanes = vector_bytes * 8 // self.acc.bits if self.c.column == "1" else 1
+        self.lanes = lanes
+        self.blocking = choose_blocking(self.m, self.n, self.k, lanes, REGISTERS[vector_bytes])
+        self.scratch = 0
+        row_blocks = sum(r.count for r in self.blocking.rows)
+        self.pack_a = self.a.dtype != self.acc
+        self.pack_b = self.b.column != "1" or (self.b.dtype != self.acc and row_blocks > 1)
+        if self.pack_a:
+            self.packed_a = self._reserve(self.m, self.k)
+        if self.pack_b:
+            self.packed_b = self._reserve(self.k, self.n)
+
+    def _reserve(self, rows: int, columns: int) -> Operand:
+        """Room for a packed operand. Rows start in different cache sets: they are an odd number of lines if long."""
+        size = self.acc.bits // 8
+        stride = ceil(columns * size / LINE) * LINE if columns * size > LINE else power_of_two(columns) * size
+        if stride % (8 * LINE) == 0:
+            stride += LINE
+        offset = self.scratch
+        self.scratch += ceil((rows * stride) / LINE) * LINE
+        # The pointer is made in `function`; here it is its offset.
+        return Operand(str(offset), self.acc, str(stride // size), "1")
+
+    def function(self, name: str) -> str:
+        a = self._pack(self.a, self.packed_a, self.m, self.k) if self.pack_a else self.a
+        b = self._pack(self.b, self.packed_b, self.k, self.n) if self.pack_b else self.b
+        for run in _with_last_apart(self.blocking.panels, self.n % self.blocking.lanes != 0):
+            for panel in self._each(run):
+                columns = self._columns(run)
+                for rows in self.blocking.rows:
+                    for row in self._each(rows):
+                        first = self.memory.mul(panel, str(self.blocking.lanes))
+                        _Block(self, a, b, row, first, rows.size, columns).emit()
+        straight = self._work() <= STRAIGHT
+        parameters = ", ".join(
+            p.replace("ptr ", "ptr noalias nocapture ") if p.startswith("ptr") else p for p in self.spec.parameters()
+        )
+        head = f"define internal void @{name}({parameters}) nounwind{' alwaysinline' if straight else ''} {{"
+        return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}", ""])
+
+    def _work(self) -> int:
+        vectors = sum(p.count * p.size for p in self.blocking.panels)
+        return self.m * vectors * self.k
+
+    def _each(self, run: Run) -> Iterator[str]:
+        """The code that follows, for each of the run: the position it starts at."""
+        if run.count == 1:
+            yield str(run.start)
+            return
+        with self.code.loop(str(run.start), str(run.start + run.count * run.size), str(run.size)) as loop:
+            yield loop.index
+
+    def _columns(self, run: Run) -> tuple[Column, ...]:
+        lanes = self.blocking.lanes
+        made = [Column(i * lanes, lanes, lanes) for i in range(run.size)]
+        rest = self.n % lanes
+        if rest and (run.start + run.count * run.size) * lanes > self.n:
+            made[-1] = Column(made[-1].offset, power_of_two(rest), rest)
+        return tuple(made)
+
+    # Packing ---------------------------------------------------------------------------------------------------------
+
+    def _pack(self, x: Operand, room: Operand, rows: int, columns: int) -> Operand:
+        """x copied to `room`, in the accumulator's type, row by row."""
+        pointer = self.memory.bytes_offset("%scratch", room.pointer)
+        to = Operand(pointer, room.dtype, room.row, room.column)
+        if x.column == "1":
+            lanes = min(self.lanes, power_of_two(columns))
+            for row in self._each(Run(0, rows, 1)):
+                for column in self._covering(columns, lanes):
+                    self._put(to, row, column, self._get(x, row, column, lanes, columns), lanes)
+        elif x.row == "1":
+            self._pack_transposed(x.transposed, to, rows, columns)
+        else:
+            for row in self._each(Run(0, rows, 1)):
+                for column in self._each(Run(0, columns, 1)):
+                    self._put(to, row, column, self._get(x, row, column, 1, 1), 1)
+        return to
+
+    def _pack_transposed(self, x: Operand, to: Operand, rows: int, columns: int) -> None:
+        """x (columns, rows) into `to` (rows, columns), a square of lanes by lanes at a time, transposed in registers."""
+        lanes = max(2, min(self.lanes, TRANSPOSED_LANES))
+        for row in self._covering(rows, lanes):
+            for column in self._covering(columns, lanes):
+                square = [
+                    self._get(x, self.memory.add(column, str(i)), row, lanes, rows) if i < columns else "zeroinitializer"
+                    for i in range(lanes)
+                ]
+                for i, vector in enumerate(self._transpose(square, lanes)[:rows]):
+                    self._put(to, self.memory.add(row, str(i)), column, vector, lanes, columns)
+
+    def _covering(self, length: int, step: int) -> Iterator[str]:
+        """Starts of pieces of `step` that cover `length`; the last overlaps the one before where they do not divide."""
+        if length <= step:
+            yield "0"
+            return
+        with self.code.loop("0", str(length), str(step)) as loop:
+            yield self.code.call("smin", "i64", "i64", f"i64 {loop.index}, i64 {length - step}")
+
+    def _transpose(self, vectors: list[str], lanes: int) -> list[str]:
+        """Each round merges vectors i and i + lanes / 2 lane by lane, which rotates the bits of (vector, lane) by one."""
+        type = register_type(self.acc, lanes)
+        low = [i // 2 + (i % 2) * lanes for i in range(lanes)]
+        high = [i + lanes // 2 for i in low]
+        for _ in range(lanes.bit_length() - 1):
+            half = lanes // 2
+            vectors = [
+                self.code.emit(f"shufflevector {type} {vectors[i]}, {type} {vectors[i + half]}, {_mask(order)}")
+                for i in range(half)
+                for order in (low, high)
+            ]
+        return vectors
+
+    def _get(self, x: Operand, row: str, column: str, lanes: int, length: int) -> str:
+        """`lanes` neighbours from x[row, column] in the accumulator's type; zeros past a `length` below `lanes`."""
+        pointer = self.at(x, row, column)
+        return convert(self.code, self.load(pointer, x.dtype, lanes, min(lanes, length)), x.dtype, self.acc, lanes)
+
+    def _put(self, to: Operand, row: str, column: str, value: str, lanes: int, active: int | None = None) -> None:
+        self.store(self.at(to, row, column), value, lanes, min(lanes, active or lanes))
+
+    # Memory ----------------------------------------------------------------------------------------------------------
+
+    def at(self, x: Operand, row: str, column: str) -> str:
+        """The address of x[row, column]."""
+        offset = self.memory.add(self.memory.mul(row, x.row), self.memory.mul(column, x.column))
+        return self.memory.offset(x.pointer, offset, x.dtype)
+
+    def load(self, pointer: str, dtype: DType, lanes: int, active: int) -> str:
+        type, align = register_type(dtype, lanes), dtype.bits // 8
+        if active == lanes:
+            return self.code.emit(f"load {type}, ptr {pointer}, align {align}")
+        mask = f"<{lanes} x i1> {_lane_mask(lanes, active)}"
+        suffix = f"v{lanes}{_mangled(dtype)}.p0"
+        return self.code.call(
+            "masked.load", suffix, type, f"ptr align {align} {pointer}, {mask}, {type} zeroinitializer"
+        )
+
+    def store(self, pointer: str, value: str, lanes: int, active: int) -> None:
+        type, align = register_type(self.acc, lanes), self.acc.bits // 8
+        if active == lanes:
+            self.code.line(f"store {type} {value}, ptr {pointer}, align {align}")
+            return
+        mask = f"<{lanes} x i1> {_lane_mask(lanes, active)}"
+        suffix = f"v{lanes}{_mangled(self.acc)}.p0"
+        self.code.call("masked.store", suffix, "void", f"{type} {value}, ptr align {align} {pointer}, {mask}")
+
+
+class _Block:
+    """The code for one block of C: `rows` rows from `row` on, `columns` from `first` on."""
+
+    def __init__(
+        self, product: _Product, a: Operand, b: Operand, row: str, first: str, rows: int, columns: tuple[Column, ...]
+    ) -> None:
+        self.product, self.code, self.memory = product, product.code, product.memory
+        self.acc = product.acc
+        self.rows, self.columns = rows, columns
+        self.cells = [(i, column) for i in range(rows) for column in columns]
+        self.a = Operand(product.at(a, row, "0"), a.dtype, a.row, a.column)
+        self.b = Operand(product.at(b, "0", first), b.dtype, b.row, b.column)
+        self.c = Operand(product.at(product.c, row, first), self.acc, product.c.row, product.c.column)
+
+    def emit(self) -> None:
+        spec, k = self.product.spec, self.product.k
+        types = [register_type(self.acc, column.width) for _, column in self.cells]
+        adds = spec.accumulate and not spec.scaled
+        sums = [self._load_c(cell) if adds else "zeroinitializer" if cell[1].width > 1 else constant(self.acc, 0) for cell in self.cells]  # fmt: skip
+        if self.product._work() <= STRAIGHT:
+            sums = self._steps("0", k, sums)
+        else:
+            unroll = min(k, max(1, ceil(16 / len(self.cells))))
+            if k >= unroll:
+                with self.code.loop("0", str(k - k % unroll), str(unroll), list(zip(types, sums, strict=True))) as loop:
+                    loop.next = self._steps(loop.index, unroll, loop.values)
+                sums = loop.results
+            sums = self._steps(str(k - k % unroll), k % unroll, sums)
+        for cell, value in zip(self.cells, sums, strict=True):
+            self._store_c(cell, value)
+
+    def _steps(self, k: str, count: int, sums: list[str]) -> list[str]:
+        """Adds `count` outer products, from k on."""
+        a, b = self._advanced(self.a, "0", k), self._advanced(self.b, k, "0")
+        for step in range(count):
+            vectors = [self._load_b(b, step, column) for column in self.columns]
+            made: list[str] = []
+            for row in range(self.rows):
+                factor = self._load_a(a, row, step)
+                for column, vector in zip(self.columns, vectors, strict=True):
+                    made.append(self._multiply_add(column.width, factor[column.width], vector, sums[len(made)]))
+            sums = made
+        return sums
+
+    def _advanced(self, x: Operand, row: str, column: str) -> Operand:
+        return Operand(self.product.at(x, row, column), x.dtype, x.row, x.column)
+
+    def _load_a(self, a: Operand, row: int, step: int) -> dict[int, str]:
+        """a[row, step] in every lane, for each width of vectors."""
+        x = self.product._get(a, str(row), str(step), 1, 1)
+        return {width: self._repeated(x, width) for width in {c.width for c in self.columns}}
+
+    def _repeated(self, x: str, width: int) -> str:
+        if width == 1:
+            return x
+        type = register_type(self.acc, width)
+        first = self.code.emit(f"insertelement {type} poison, {scalar_type(self.acc)} {x}, i64 0")
+        return self.code.emit(f"shufflevector {type} {first}, {type} poison, <{width} x i32> zeroinitializer")
+
+    def _load_b(self, b: Operand, step: int, column: Column) -> str:
+        return self.product._get(b, str(step), str(column.offset), column.width, column.active)
+
+    def _multiply_add(self, width: int, x: str, y: str, z: str) -> str:
+        type = register_type(self.acc, width)
+        if self.acc.is_float:
+            suffix = f"v{width}{_mangled(self.acc)}" if width > 1 else _mangled(self.acc)
+            return self.code.call("fma", suffix, type, f"{type} {x}, {type} {y}, {type} {z}")
+        return self.code.emit(f"add {type} {self.code.emit(f'mul {type} {x}, {y}')}, {z}")
+
+    def _load_c(self, cell: tuple[int, Column]) -> str:
+        row, column = cell
+        pointer = self.product.at(self.c, str(row), str(column.offset))
+        return self.product.load(pointer, self.acc, column.width, column.active)
+
+    def _store_c(self, cell: tuple[int, Column], value: str) -> None:
+        row, column = cell
+        spec, type = self.product.spec, register_type(self.acc, column.width)
+        if spec.scaled:
+            op = "fmul" if self.acc.is_float else "mul"
+            value = self.code.emit(f"{op} {type} {value}, {self._repeated('%alpha', column.width)}")
+            if spec.accumulate:
+                beta = self._repeated("%beta", column.width)
+                value = self._multiply_add(column.width, beta, self._load_c(cell), value)
+        self.product.store(self.product.at(self.c, str(row), str(column.offset)), value, column.width, column.active)
+
+
+def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) -> tuple[str, str]:
+    """Strides as registers or literals. That of a dimension of length 1 does not matter: it becomes 1."""
+    row, column = (
+        "1" if length == 1 else f"%{name}{axis}" if stride is None else str(stride)
+        for axis, (stride, length) in enumerate(zip(strides, shape, strict=True))
+    )
+    return row, column
+
+
+def _with_last_apart(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
+    """The runs, the very last piece in one of its own if it differs from the others."""
+    last = runs[-1]
+    if not apart or last.count == 1:
+        return runs
+    end = last.start + (last.count - 1) * last.size
+    return (*runs[:-1], Run(last.start, last.count - 1, last.size), Run(end, 1, last.size))
+
+
+def _mangled(dtype: DType) -> str:
+    kind = scalar_type(dtype)
+    return {"half": "f16", "float": "f32", "double": "f64"}.get(kind, kind)
+
+
+def _mask(order: list[int]) -> str:
+    return f"<{len(order)} x i32> <" + ", ".join(f"i32 {i}" for i in order) + ">"
+
+
+def _lane_mask(lanes: int, active: int) -> str:
+    return "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
+
+
+__all__ = ["MatmulSpec", "choose_blocking", "emit_matmul", "memory_type", "scratch_bytes"]

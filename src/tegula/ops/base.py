@@ -108,10 +108,10 @@ class Elementwise(TileOp):
                 )
         kind = scalar_of(first).kind
         require(kind in cls.KINDS, f"{cls.NAME} is not defined for {first}")
-        return [cls.result(first)]
+        return [cls.result_type(first)]
 
     @classmethod
-    def result(cls, operand: ElementType) -> ElementType:
+    def result_type(cls, operand: ElementType) -> ElementType:
         return operand
 
     @staticmethod

@@ -409,7 +409,7 @@ class Cmp(Elementwise):
     KINDS = "biuf"
 
     @classmethod
-    def result(cls, operand: ElementType) -> ElementType:
+    def result_type(cls, operand: ElementType) -> ElementType:
         return with_scalar(operand, bool_)
 
     @staticmethod
@@ -451,7 +451,7 @@ class Classify(Elementwise):
     KINDS = "f"
 
     @classmethod
-    def result(cls, operand: ElementType) -> ElementType:
+    def result_type(cls, operand: ElementType) -> ElementType:
         return with_scalar(operand, bool_)
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,7 +43,7 @@ class array:  # noqa: N801
     types take the last one or two dimensions of the data. `shape`: for new, zeroed memory, or to reshape the data.
     As an annotation: `array[float]`, `array(dtype=float, ndim=2)`. TypeError or ValueError for data that does not fit."""
 
-    __slots__ = ("_access", "_bytes", "_data", "_key", "device", "dtype", "grad", "requires_grad")
+    __slots__ = ("_data", "byte_range", "device", "dtype", "grad", "launch_key", "packed", "requires_grad")
 
     _data: np.ndarray
     dtype: ElementType
@@ -97,11 +98,10 @@ class array:  # noqa: N801
         self.device = device
         self.grad: array | None = None
         self.requires_grad = False
-        self._key = (dtype, rank)
         self._describe(data, rank)
 
     def _describe(self, data: np.ndarray, rank: int) -> None:
-        """What a launch needs: the packed descriptor, the access class and the byte range."""
+        """What a launch needs: the descriptor's bytes, what kernels are specialised on, the byte range."""
         size = element_bytes(self.dtype)
         address = data.__array_interface__["data"][0]
         shape, strides = data.shape[:rank], data.strides[:rank]
@@ -117,14 +117,15 @@ class array:  # noqa: N801
         align = ALIGNMENT
         while align > 1 and any(x % align for x in (address, *strides[:-1])):
             align //= 2
-        self._access = AccessClass(align, contiguous, dense)
-        self._bytes = (low, low if empty else high)
+        self.launch_key = (self.dtype, rank, AccessClass(align, contiguous, dense))
+        self.byte_range = (low, low if empty else high)
+        self.packed = struct.pack(f"<{1 + 2 * rank}q", address, *shape, *strides)
 
     # Properties ------------------------------------------------------------------------------------------------------
 
     @property
     def ndim(self) -> int:
-        return self._key[1]
+        return self.launch_key[1]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -148,7 +149,7 @@ class array:  # noqa: N801
 
     @property
     def is_contiguous(self) -> bool:
-        return self._access.dense
+        return self.launch_key[2].dense
 
     # Conversions -----------------------------------------------------------------------------------------------------
 

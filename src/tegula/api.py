@@ -1,0 +1,77 @@
+"""The names of `tegula`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.errors import (
+    CompileError,
+    KernelAssertion,
+    LaunchError,
+    OutOfBounds,
+    TegulaError,
+)
+from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
+from tegula.lang.capture import CONSTANTS
+from tegula.lang.decorators import constant, func, kernel, static
+from tegula.lang.definition import PublicFunction
+from tegula.ops import PUBLIC
+from tegula.runtime.array import (
+    array,
+    clone,
+    copy,
+    empty,
+    empty_like,
+    from_dlpack,
+    full,
+    full_like,
+    ones,
+    ones_like,
+    zeros,
+    zeros_like,
+)
+from tegula.runtime.array import from_numpy_array as from_numpy
+from tegula.runtime.config import config
+from tegula.runtime.device import (
+    Device,
+    ScopedDevice,
+    get_device,
+    get_devices,
+    is_cpu_available,
+    set_device,
+    synchronize,
+    synchronize_device,
+)
+from tegula.runtime.launch import launch, launch_tiled
+from tegula.types import DTYPES, NAMED_ELEMENTS
+
+NAMES: dict[str, Any] = {
+    **{k: v for k, v in globals().items() if not k.startswith("_") and k not in ("annotations", "Any")},
+    **CONSTANTS,
+    **DTYPES,
+    **NAMED_ELEMENTS,
+}
+
+
+def lookup(name: str) -> Any:
+    """The public object of that name; AttributeError if there is none.
+
+    Functions that work inside kernels only are made when they are first asked for."""
+    if name in PUBLIC:
+        return PublicFunction(name, PUBLIC[name].__doc__)
+    if not name.startswith("_"):
+        from tegula.runtime.library import library
+
+        found = library().get(name)
+        if found is not None:
+            return PublicFunction(name, found.__doc__)
+    raise AttributeError(f"tegula has no name {name!r}")
+
+
+__all__ = [
+    *("CompileError", "Device", "KernelAssertion", "LaunchError", "OutOfBounds", "ScopedDevice", "TegulaError"),
+    *("array", "array1d", "array2d", "array3d", "array4d", "clone", "config", "constant", "copy", "empty"),
+    *("empty_like", "from_dlpack", "from_numpy", "full", "full_like", "func", "get_device", "get_devices"),
+    *("is_cpu_available", "kernel", "launch", "launch_tiled", "lookup", "ones", "ones_like", "set_device", "static"),
+    *("synchronize", "synchronize_device", "tile", "zeros", "zeros_like"),
+]

@@ -1,0 +1,114 @@
+"""From a kernel and the types of its arguments to a function in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tegula.backend import cache as disk
+from tegula.backend.loader import LoadedObject, load
+from tegula.backend.pool import KernelFunction
+from tegula.codegen.state import Site
+from tegula.ir import AccessClass, Kernel, LaunchClass
+from tegula.lang.decorators import KernelDef
+from tegula.ops.base import TileOp
+from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.runtime.config import config
+from tegula.runtime.library import library
+from tegula.source import Location
+from tegula.target import CpuTarget, get_target
+from tegula.text import print_kernel
+from tegula.types import Type
+
+
+@dataclass(slots=True)
+class Compiled:
+    """A kernel ready to run. `function(args, scratch, first block, end)` is native code; `sites` are the places that
+    report to the host."""
+
+    kernel: Kernel
+    function: Any
+    loaded: LoadedObject
+    scratch_bytes: int
+    sites: list[Site]
+    from_cache: bool
+    writes: tuple[int, ...]
+
+
+def trace(
+    definition: KernelDef, types: Sequence[Type], launch: LaunchClass, access: Sequence[AccessClass | None]
+) -> Kernel:
+    """The kernel's IR for these types."""
+    return definition.trace(types, launch, access, library())
+
+
+def compile_kernel(
+    definition: KernelDef, types: Sequence[Type], launch: LaunchClass, access: Sequence[AccessClass | None]
+) -> Compiled:
+    """The kernel for these types and launch class, from the disk cache where it was compiled before."""
+    kernel = trace(definition, types, launch, access)
+    target, debug = get_target(config.cpu_target), config.mode == "debug"
+    store = disk.Cache(disk.directory(config.kernel_cache_dir)) if config.cache_kernels else None
+    name = disk.key([print_kernel(kernel, locations=_reports(kernel, debug)), target.key, str(debug)])
+    entry = store.get(name) if store is not None else None
+    fresh = entry is None
+    if entry is None:
+        entry = build(kernel, target, debug)
+        if store is not None:
+            store.put(name, entry)
+    return _ready(kernel, entry, not fresh)
+
+
+def _reports(kernel: Kernel, debug: bool) -> bool:
+    """Whether the code holds places of the source."""
+    return debug or any(isinstance(op, Print | PrintTile | Assert) for op in kernel.walk())
+
+
+def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
+    """Compile a traced kernel, which the passes change in place."""
+    from tegula.backend.llvm import compile_object
+    from tegula.codegen.kernel import lower_kernel
+    from tegula.passes.pipeline import for_cpu, prepare
+
+    writes = written(kernel)
+    prepare(kernel)
+    code = lower_kernel(kernel, for_cpu(kernel), target, debug)
+    sites = [_site_to_json(s) for s in code.sites]
+    metadata = {"scratch": code.scratch_bytes, "sites": sites, "writes": writes}
+    return disk.Entry(metadata, compile_object(code.text, target))
+
+
+def _ready(kernel: Kernel, entry: disk.Entry, from_cache: bool) -> Compiled:
+    loaded = load(entry.code)
+    sites = [_site_from_json(s) for s in entry.metadata["sites"]]
+    function = KernelFunction(loaded.address("kernel"))
+    data = entry.metadata
+    return Compiled(kernel, function, loaded, data["scratch"], sites, from_cache, tuple(data["writes"]))
+
+
+def written(kernel: Kernel) -> list[int]:
+    """Positions of the array parameters that the kernel may write."""
+    from tegula.codegen.fuse import array_root
+
+    found: set[int] = set()
+    for op in kernel.walk():
+        assert isinstance(op, TileOp)
+        for effect in op.effects():
+            if effect.kind in ("write", "atomic") and effect.value is not None:
+                source = array_root(effect.value)
+                if source in kernel.params:
+                    found.add(kernel.params.index(source))
+    return sorted(found)
+
+
+def _site_to_json(site: Site) -> dict[str, Any]:
+    at = site.loc
+    data = {k: [str(t) for t in v] if k == "types" else v for k, v in site.data.items()}
+    place = [at.file, at.line, at.column, at.end_column, at.function]
+    return json.loads(json.dumps({"kind": site.kind, "loc": place, "data": data}))
+
+
+def _site_from_json(data: dict[str, Any]) -> Site:
+    return Site(data["kind"], Location(*data["loc"]), data["data"])

@@ -1,0 +1,5 @@
+"""The standard library, written in the language itself. Importing it fills the registry."""
+
+from tegula.stdlib import exponential
+
+__all__ = ["exponential"]
