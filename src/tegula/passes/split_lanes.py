@@ -55,7 +55,7 @@ class _Splitter:
         elif isinstance(op, Tid):
             out.append(op)
         elif self._once(op):
-            if group.must_precede(op):
+            if isinstance(op, Yield) or group.must_precede(op):
                 group.flush(out)
             self._uniform_views(op, out)
             out.append(op)
