@@ -13,7 +13,7 @@ from tegula.errors import (
 )
 from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
 from tegula.lang.capture import CONSTANTS
-from tegula.lang.decorators import constant, func, kernel, static
+from tegula.lang.decorators import constant, func, static
 from tegula.lang.definition import PublicFunction
 from tegula.ops import PUBLIC
 from tegula.runtime.array import (
@@ -42,6 +42,7 @@ from tegula.runtime.device import (
     synchronize,
     synchronize_device,
 )
+from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch, launch_tiled
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
@@ -72,6 +73,6 @@ __all__ = [
     *("CompileError", "Device", "KernelAssertion", "LaunchError", "OutOfBounds", "ScopedDevice", "TegulaError"),
     *("array", "array1d", "array2d", "array3d", "array4d", "clone", "config", "constant", "copy", "empty"),
     *("empty_like", "from_dlpack", "from_numpy", "full", "full_like", "func", "get_device", "get_devices"),
-    *("is_cpu_available", "kernel", "launch", "launch_tiled", "lookup", "ones", "ones_like", "set_device", "static"),
+    *("Kernel", "is_cpu_available", "kernel", "launch", "launch_tiled", "lookup", "ones", "ones_like", "set_device", "static"),
     *("synchronize", "synchronize_device", "tile", "zeros", "zeros_like"),
 ]

@@ -69,15 +69,21 @@ def aligned(size: int) -> np.ndarray:
     return room[start : start + size]
 
 
-def matrix(dtype: DType, shape: tuple[int, int], strides: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
-    """A view with the given strides (in elements) onto memory of small integers, with room around it."""
+def matrix(
+    dtype: DType, shape: tuple[int, int], strides: tuple[int, int], rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Memory full of small integers, and a view of it with the given strides in elements."""
     count = 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
     numpy_type = to_numpy(dtype)
     memory = aligned((count + 8) * numpy_type.itemsize).view(numpy_type)
     low = 0 if dtype.kind == "u" else -4
     memory[:] = rng.integers(low, 5, len(memory)).astype(numpy_type)
-    step = numpy_type.itemsize
-    return np.lib.stride_tricks.as_strided(memory, shape, (strides[0] * step, strides[1] * step))
+    return memory, viewed(memory, shape, strides)
+
+
+def viewed(memory: np.ndarray, shape: tuple[int, int], strides: tuple[int, int]) -> np.ndarray:
+    step = memory.dtype.itemsize
+    return np.ndarray(shape, memory.dtype, memory, 0, (strides[0] * step, strides[1] * step))
 
 
 def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)) -> None:
@@ -85,15 +91,14 @@ def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)
     rng = np.random.default_rng(7)
     a_strides = tuple(leading[0] if s is None else s for s in spec.a_strides)
     b_strides = tuple(leading[1] if s is None else s for s in spec.b_strides)
-    a = matrix(spec.a, (spec.m, spec.k), a_strides, rng)
-    b = matrix(spec.b, (spec.k, spec.n), b_strides, rng)
-    c = matrix(spec.acc, (spec.m, spec.n), spec.c_strides, rng)
+    _, a = matrix(spec.a, (spec.m, spec.k), a_strides, rng)
+    _, b = matrix(spec.b, (spec.k, spec.n), b_strides, rng)
+    whole, c = matrix(spec.acc, (spec.m, spec.n), spec.c_strides, rng)
     kind = to_numpy(spec.acc).type
     alpha, beta = kind(3), kind(2)
     with np.errstate(over="ignore"):
         product = (a.astype(kind) @ b.astype(kind)) * (alpha if spec.scaled else kind(1))
         expected = product + c * (beta if spec.scaled else kind(1)) if spec.accumulate else product
-    whole = c.base if isinstance(c.base, np.ndarray) else c
     untouched = whole.copy()
     scratch = aligned(scratch_bytes(spec, vector_bytes) + 64)
     scratch[-64:] = 77
@@ -114,7 +119,7 @@ def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)
     np.testing.assert_array_equal(c, expected)
     assert (scratch[-64:] == 77).all()
     c[:] = 0
-    np.lib.stride_tricks.as_strided(untouched, c.shape, c.strides)[:] = 0
+    viewed(untouched, c.shape, spec.c_strides)[:] = 0
     np.testing.assert_array_equal(whole, untouched)
 
 

@@ -61,11 +61,13 @@ class Maker:
 
     def statement(self, depth: int, in_loop: bool) -> None:
         r = self.random
-        kind = r.randint(0, 11 if depth < 5 else 4)
+        kind = r.randint(0, 11 if depth < 4 else 4)
         if kind <= 2:
             self.add(depth, f"{r.choice(NAMES)} = {self.value()}")
         elif kind == 3:
-            self.add(depth, f"{r.choice(NAMES)} {r.choice(['+=', '-=', '^='])} {self.atom()}")
+            name = r.choice(NAMES)
+            self.add(depth, f"{name} {r.choice(['+=', '-=', '^='])} {self.atom()}")
+            self.add(depth, f"{name} &= 4095")
         elif kind == 4:
             x, y = r.sample(NAMES, 2)
             self.add(depth, f"{x}, {y} = {y}, {x}")

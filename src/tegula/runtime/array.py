@@ -25,6 +25,20 @@ from tegula.types import (
 ALIGNMENT = 64
 MAX_NDIM = 4
 
+SPECIALISATIONS: list[Any] = []
+"""What an argument is specialised on, by its small number."""
+_numbers: dict[Any, int] = {}
+
+
+def launch_id(specialisation: Any) -> int:
+    """A small number for what an argument is specialised on, so that launches compare numbers only."""
+    found = _numbers.get(specialisation)
+    if found is None:
+        found = _numbers.setdefault(specialisation, len(SPECIALISATIONS))
+        if found == len(SPECIALISATIONS):
+            SPECIALISATIONS.append(specialisation)
+    return found
+
 
 def allocate(shape: Sequence[int], dtype: DType) -> np.ndarray:
     """Uninitialised memory for a packed array, 64-byte aligned."""
@@ -43,7 +57,9 @@ class array:  # noqa: N801
     types take the last one or two dimensions of the data. `shape`: for new, zeroed memory, or to reshape the data.
     As an annotation: `array[float]`, `array(dtype=float, ndim=2)`. TypeError or ValueError for data that does not fit."""
 
-    __slots__ = ("_data", "byte_range", "device", "dtype", "grad", "launch_key", "packed", "requires_grad")
+    __slots__ = (
+        *("_data", "access", "device", "dtype", "grad", "high", "launch_id", "low", "ndim", "packed", "requires_grad"),
+    )
 
     _data: np.ndarray
     dtype: ElementType
@@ -95,6 +111,7 @@ class array:  # noqa: N801
             raise ValueError(f"the components of {dtype} elements must be packed")
         self._data = data
         self.dtype = dtype
+        self.ndim = rank
         self.device = device
         self.grad: array | None = None
         self.requires_grad = False
@@ -117,15 +134,12 @@ class array:  # noqa: N801
         align = ALIGNMENT
         while align > 1 and any(x % align for x in (address, *strides[:-1])):
             align //= 2
-        self.launch_key = (self.dtype, rank, AccessClass(align, contiguous, dense))
-        self.byte_range = (low, low if empty else high)
+        self.access = AccessClass(align, contiguous, dense)
+        self.launch_id = launch_id((self.dtype, rank, self.access))
+        self.low, self.high = low, low if empty else high
         self.packed = struct.pack(f"<{1 + 2 * rank}q", address, *shape, *strides)
 
     # Properties ------------------------------------------------------------------------------------------------------
-
-    @property
-    def ndim(self) -> int:
-        return self.launch_key[1]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -149,7 +163,7 @@ class array:  # noqa: N801
 
     @property
     def is_contiguous(self) -> bool:
-        return self.launch_key[2].dense
+        return self.access.dense
 
     # Conversions -----------------------------------------------------------------------------------------------------
 

@@ -3,49 +3,27 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from tegula.backend.pool import run
 from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass
-from tegula.lang.annotations import ArrayAnnotation
-from tegula.lang.decorators import KernelDef
-from tegula.lang.definition import Parameter
-from tegula.runtime.array import array
-from tegula.runtime.compile import Compiled, compile_kernel
+from tegula.runtime.array import SPECIALISATIONS, array, launch_id
+from tegula.runtime.compile import Compiled
 from tegula.runtime.config import config
 from tegula.runtime.device import Device, get_device
+from tegula.runtime.kernel import Kernel, Specialisation
 from tegula.runtime.report import Reports
-from tegula.types import (
-    ArrayType,
-    DType,
-    MatType,
-    Type,
-    VecType,
-    bool_,
-    element_bytes,
-    element_shape,
-    float32,
-    from_numpy,
-    int32,
-    int64,
-    scalar_of,
-    to_numpy,
-)
+from tegula.types import ArrayType, Type
 
 MAX_DIMS = 4
-_FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
-            "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}  # fmt: skip
-
 
 class _Plan:
     """A launch shape: its class, blocks, and the bytes that kernels read it from."""
 
-    __slots__ = ("blocks", "launch", "packed")
+    __slots__ = ("blocks", "launch", "number", "packed")
 
     def __init__(self, dims: tuple[int, ...], block_dim: int) -> None:
         total = 1
@@ -58,6 +36,7 @@ class _Plan:
         self.launch = LaunchClass(
             len(dims), block_dim, tuple(reversed(uniform)), dims[-1] == block_dim, total % block_dim != 0
         )
+        self.number = launch_id(self.launch)
         self.blocks = -(-total // block_dim)
         self.packed = struct.pack(f"<{len(dims) + 1}q", *dims, total)
 
@@ -73,96 +52,8 @@ def _plan(dims: tuple[int, ...], block_dim: int) -> _Plan:
     return _Plan(dims, block_dim)
 
 
-class _Variants:
-    """The compiled forms of one kernel, by what they were specialised on."""
-
-    __slots__ = ("by_key", "packers")
-
-    def __init__(self, parameters: Sequence[Parameter]) -> None:
-        self.by_key: dict[Any, Compiled] = {}
-        self.packers = [_packer(p) for p in parameters]
-
-
-Packed = tuple[Any, bytes]
-"""What an argument is specialised on, and its bytes."""
-
-
-def _packer(p: Parameter) -> Callable[[Any], Packed]:
-    """How an argument of this parameter is checked and packed."""
-    wanted = p.annotation
-    if isinstance(wanted, ArrayAnnotation):
-        return lambda value: _pack_array(p, wanted, value)
-    if isinstance(wanted, DType):
-        return _scalar_packer(p, wanted)
-    if isinstance(wanted, VecType | MatType):
-        return lambda value: _pack_composite(p, wanted, value)
-    return lambda value: _pack_any(p, value)
-
-
-def _pack_array(p: Parameter, wanted: ArrayAnnotation, value: Any) -> Packed:
-    if not isinstance(value, array):
-        value = _adopted(p, value)
-    found = ArrayType(value.dtype, value.ndim)
-    if not wanted.matches(found):
-        raise LaunchError(f"argument '{p.name}': expected {wanted}, got {found}")
-    return value.launch_key, value.packed
-
-
-def _adopted(p: Parameter, value: Any) -> array:
-    """An array of another library, without a copy."""
-    if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
-        wanted = p.annotation
-        dtype = wanted.dtype if isinstance(wanted, ArrayAnnotation) and isinstance(wanted.dtype, VecType | MatType) else None
-        return array(value, dtype=dtype, copy=False)
-    raise LaunchError(f"argument '{p.name}': expected an array, got {type(value).__name__}")
-
-
-def _scalar_packer(p: Parameter, wanted: DType) -> Callable[[Any], Packed]:
-    code = _FORMATS.get(wanted.name)
-    key = wanted
-
-    def pack(value: Any) -> Packed:
-        try:
-            if isinstance(value, bool) and not wanted.is_bool or wanted.is_int and isinstance(value, float | np.floating):
-                raise TypeError
-            if code is not None:
-                return key, struct.pack(f"<{code}", value).ljust(8, b"\0")
-            return key, to_numpy(wanted).type(value).tobytes().ljust(8, b"\0")
-        except (TypeError, ValueError, struct.error, OverflowError) as e:
-            raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}") from e
-
-    return pack
-
-
-def _pack_composite(p: Parameter, wanted: VecType | MatType, value: Any) -> Packed:
-    data = np.asarray(value)
-    if data.shape != element_shape(wanted):
-        raise LaunchError(f"argument '{p.name}': expected {wanted}, got a value of shape {data.shape}")
-    raw = data.astype(to_numpy(scalar_of(wanted))).tobytes()
-    return wanted, raw.ljust(-(-element_bytes(wanted) // 8) * 8, b"\0")
-
-
-def _pack_any(p: Parameter, value: Any) -> Packed:
-    """A parameter without annotation takes the argument's own type."""
-    if isinstance(value, array):
-        return value.launch_key, value.packed
-    if isinstance(value, bool):
-        return _scalar_packer(p, bool_)(value)
-    if isinstance(value, int):
-        return _scalar_packer(p, int32 if -(2**31) <= value < 2**31 else int64)(value)
-    if isinstance(value, float):
-        return _scalar_packer(p, float32)(value)
-    if isinstance(value, np.generic):
-        return _scalar_packer(p, from_numpy(value.dtype))(value.item())
-    if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= 16:
-        scalar = from_numpy(value.dtype)
-        made = VecType(value.size, scalar) if value.ndim == 1 else MatType(*value.shape, scalar)
-        return _pack_composite(p, made, value)
-    return _adopted(p, value).launch_key, _adopted(p, value).packed
-
-
 def launch(
-    kernel: KernelDef,
+    kernel: Kernel,
     dim: int | Sequence[int],
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
@@ -185,7 +76,7 @@ def launch(
         raise LaunchError("gradients are not available yet: launch without adjoint=, adj_inputs= and adj_outputs=")
     if record_cmd or stream is not None:
         raise LaunchError("recorded launches and streams are not available on the CPU")
-    if not isinstance(kernel, KernelDef):
+    if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {kernel!r}: decorate the function with @tg.kernel")
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     plan = _plan(dims, block_dim or kernel.options.block_dim or config.block_dim)
@@ -204,7 +95,7 @@ def launch(
 
 
 def launch_tiled(
-    kernel: KernelDef, dim: int | Sequence[int], inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), **options: Any
+    kernel: Kernel, dim: int | Sequence[int], inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), **options: Any
 ) -> None:
     """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim])."""
     block_dim = options.get("block_dim")
@@ -216,56 +107,46 @@ def launch_tiled(
     launch(kernel, (*dims, block_dim), inputs, outputs, **options)
 
 
-def _resolved(kernel: KernelDef, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compiled, bytes]:
-    variants = _variants(kernel)
-    if len(args) != len(variants.packers):
+def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compiled, bytes]:
+    """The compiled form for these arguments, and their bytes."""
+    packers = kernel.packers
+    if len(args) != len(packers):
         names = ", ".join(p.name for p in kernel.parameters)
-        raise LaunchError(f"{kernel.name} takes {len(variants.packers)} arguments ({names}), got {len(args)}")
-    packed = [pack(value) for pack, value in zip(variants.packers, args, strict=True)]
-    keys = [k for k, _ in packed]
-    overlap = _overlaps(args)
-    key = (*keys, plan.launch, overlap, config.mode, config.cpu_target)
-    compiled = variants.by_key.get(key)
+        raise LaunchError(f"{kernel.name} takes {len(packers)} arguments ({names}), got {len(args)}")
+    packed = [pack(value) for pack, value in zip(packers, args, strict=True)]
+    key = (plan.number, *[n for n, _ in packed], *_overlaps(args), config.mode, config.cpu_target)
+    compiled = kernel.compiled.get(key)
     if compiled is None:
-        types, access = _specialisation(kernel, keys, overlap)
-        compiled = compile_kernel(kernel, types, plan.launch, access)
-        variants.by_key[key] = compiled
+        found = [SPECIALISATIONS[n] for n, _ in packed]
+        compiled = kernel.compile(key, _specialisation(found, plan.launch, _overlaps(args)))
     return compiled, b"".join([data for _, data in packed])
 
 
-def _variants(kernel: KernelDef) -> _Variants:
-    found = kernel.__dict__.get("variants")
-    if found is None:
-        found = kernel.__dict__["variants"] = _Variants(kernel.parameters)
+def _overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
+    """Pairs of array arguments that share bytes."""
+    arrays = [a for a in args if type(a) is array]
+    found: list[tuple[int, int]] = []
+    for at, a in enumerate(arrays):
+        low, high = a.low, a.high
+        for b in arrays[at + 1 :]:
+            if low < b.high and b.low < high:
+                found += [(i, j) for i, x in enumerate(args) if x is a for j, y in enumerate(args) if y is b and i < j]
     return found
 
 
-def _overlaps(args: tuple[Any, ...]) -> tuple[tuple[int, int], ...]:
-    """Pairs of array arguments that share bytes."""
-    ranges = [(k, a.byte_range) for k, a in enumerate(args) if type(a) is array]
-    found: list[tuple[int, int]] = []
-    for at, (k, (low, high)) in enumerate(ranges):
-        for j, (start, end) in ranges[at + 1 :]:
-            if low < end and start < high:
-                found.append((k, j))
-    return tuple(found)
-
-
-def _specialisation(
-    kernel: KernelDef, keys: list[Any], overlap: tuple[tuple[int, int], ...]
-) -> tuple[list[Type], list[AccessClass | None]]:
+def _specialisation(found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]]) -> Specialisation:
     types: list[Type] = []
     access: list[AccessClass | None] = []
-    for k, key in enumerate(keys):
-        if isinstance(key, tuple):
-            dtype, ndim, known = key
+    for k, argument in enumerate(found):
+        if isinstance(argument, tuple):
+            dtype, ndim, known = argument
             others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
             types.append(ArrayType(dtype, ndim))
             access.append(AccessClass(known.align, known.contiguous, known.dense, others))
         else:
-            types.append(key)
+            types.append(argument)
             access.append(None)
-    return types, access
+    return Specialisation(tuple(types), launch, tuple(access))
 
 
 __all__ = ["launch", "launch_tiled"]

@@ -1,0 +1,127 @@
+"""Checking and packing the arguments of a launch."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import LaunchError
+from tegula.lang.annotations import ArrayAnnotation
+from tegula.lang.definition import Parameter
+from tegula.runtime.array import array, launch_id
+from tegula.types import (
+    ArrayType,
+    DType,
+    MatType,
+    VecType,
+    bool_,
+    element_bytes,
+    element_shape,
+    float32,
+    from_numpy,
+    int32,
+    int64,
+    scalar_of,
+    to_numpy,
+)
+
+_FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
+            "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}  # fmt: skip
+
+Packed = tuple[int, bytes]
+"""The number of what an argument is specialised on, and its bytes."""
+Packer = Callable[[Any], Packed]
+
+
+def packer(p: Parameter) -> Packer:
+    """How an argument of this parameter is checked and packed; calling it raises LaunchError for one that does not fit."""
+    wanted = p.annotation
+    if isinstance(wanted, ArrayAnnotation):
+        return _array_packer(p, wanted)
+    if isinstance(wanted, DType):
+        return _scalar_packer(p, wanted)
+    if isinstance(wanted, VecType | MatType):
+        return lambda value: _pack_composite(p, wanted, value)
+    return lambda value: _pack_any(p, value)
+
+
+def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
+    """Specialisations that were found to match are remembered."""
+    matching: set[int] = set()
+
+    def pack(value: Any) -> Packed:
+        if type(value) is not array:
+            value = _adopted(p, value)
+        if value.launch_id not in matching:
+            found = ArrayType(value.dtype, value.ndim)
+            if not wanted.matches(found):
+                raise LaunchError(f"argument '{p.name}': expected {wanted}, got {found}")
+            matching.add(value.launch_id)
+        return value.launch_id, value.packed
+
+    return pack
+
+
+def _adopted(p: Parameter, value: Any) -> array:
+    """An array of another library, without a copy."""
+    if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+        wanted = p.annotation.dtype if isinstance(p.annotation, ArrayAnnotation) else None
+        return array(value, dtype=wanted if isinstance(wanted, VecType | MatType) else None, copy=False)
+    raise LaunchError(f"argument '{p.name}': expected an array, got {type(value).__name__}")
+
+
+def _scalar_packer(p: Parameter, wanted: DType) -> Packer:
+    number = launch_id(wanted)
+    code = _FORMATS.get(wanted.name)
+    packed = struct.Struct(f"<{code}{8 - wanted.bits // 8}x").pack if code is not None else None
+    exact = bool if wanted.is_bool else int if wanted.is_int else float
+
+    def pack(value: Any) -> Packed:
+        try:
+            if type(value) is not exact:
+                value = _number(wanted, value)
+            if packed is not None:
+                return number, packed(value)
+            return number, to_numpy(wanted).type(value).tobytes().ljust(8, b"\0")
+        except (TypeError, ValueError, struct.error, OverflowError) as e:
+            raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}") from e
+
+    return pack
+
+
+def _number(wanted: DType, value: Any) -> Any:
+    """A number of another type where nothing is lost by it; TypeError otherwise."""
+    if isinstance(value, bool | np.bool_) != wanted.is_bool:
+        raise TypeError
+    if wanted.is_int and not isinstance(value, int | np.integer):
+        raise TypeError
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _pack_composite(p: Parameter, wanted: VecType | MatType, value: Any) -> Packed:
+    data = np.asarray(value)
+    if data.shape != element_shape(wanted):
+        raise LaunchError(f"argument '{p.name}': expected {wanted}, got a value of shape {data.shape}")
+    raw = data.astype(to_numpy(scalar_of(wanted))).tobytes()
+    return launch_id(wanted), raw.ljust(-(-element_bytes(wanted) // 8) * 8, b"\0")
+
+
+def _pack_any(p: Parameter, value: Any) -> Packed:
+    """A parameter without annotation takes the argument's own type."""
+    if isinstance(value, bool):
+        return _scalar_packer(p, bool_)(value)
+    if isinstance(value, int):
+        return _scalar_packer(p, int32 if -(2**31) <= value < 2**31 else int64)(value)
+    if isinstance(value, float):
+        return _scalar_packer(p, float32)(value)
+    if isinstance(value, np.generic):
+        return _scalar_packer(p, from_numpy(value.dtype))(value.item())
+    if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= 16:
+        scalar = from_numpy(value.dtype)
+        made = VecType(value.size, scalar) if value.ndim == 1 else MatType(*value.shape, scalar)
+        return _pack_composite(p, made, value)
+    found = value if isinstance(value, array) else _adopted(p, value)
+    return found.launch_id, found.packed
