@@ -18,9 +18,7 @@ from tegula.verify import verify
 def launch_class(dims: Sequence[int], block_dim: int) -> LaunchClass:
     """The class of a launch, as SEMANTICS "Launch class" has it."""
     uniform = tuple(math.prod(dims[k + 1 :]) % block_dim == 0 for k in range(len(dims)))
-    return LaunchClass(
-        len(dims), block_dim, uniform, dims[-1] == block_dim, math.prod(dims) % block_dim != 0
-    )
+    return LaunchClass(len(dims), block_dim, uniform, dims[-1] == block_dim, math.prod(dims) % block_dim != 0)
 
 
 def type_of(arg: Any, element: ElementType | None = None) -> Type:

@@ -82,7 +82,7 @@ class Maker:
         elif kind == 9:
             self.counter += 1
             self.add(depth, f"w{self.counter} = 0")
-            self.add(depth, f"while w{self.counter} < 5 and {self.condition()}:")
+            self.add(depth, f"while w{self.counter} < 5 and ({self.condition()}):")
             self.add(depth + 1, f"w{self.counter} += 1")
             self.block(depth + 1, 3, in_loop=True)
         else:

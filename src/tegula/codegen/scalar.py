@@ -14,7 +14,7 @@ from tegula.ir import Op
 from tegula.ops import scalar as S
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
-from tegula.types import DType, ElementType, components, element_shape, float32, scalar_of
+from tegula.types import DType, ElementType, components, element_shape, float32, scalar_of, uint8
 
 Components: TypeAlias = tuple[str, ...]
 
@@ -273,7 +273,15 @@ def _select(code: Code, op: Op, operands: Sequence[Components], width: int) -> C
 
 
 def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:
+    """The same bits under another type. A bool's are those of its byte: 0 or 1."""
+    if source == to:
+        return x
     have, want = register_type(source, width), register_type(to, width)
+    if to.is_bool:
+        bits = vector_of("i8", width)
+        return code.emit(f"icmp ne {bits} {x}, {constant(uint8, 0, width)}")
+    if source.is_bool:
+        return code.emit(f"zext {have} {x} to {want}")
     return x if have == want else code.emit(f"bitcast {have} {x} to {want}")
 
 

@@ -251,7 +251,8 @@ class Calls(State):
 
     def _print_line(self, parts: list[str | None], operands: list[Value]) -> None:
         if parts or not operands:
-            self.builder.emit(Print, operands, {"parts": tuple(parts)})
+            spaced = [text for part in parts for text in (" ", part)][1:]
+            self.builder.emit(Print, operands, {"parts": tuple(spaced)})
 
     # Functions of the language ---------------------------------------------------------------------------------------
 
@@ -287,11 +288,28 @@ class Calls(State):
     # Functions of the user -------------------------------------------------------------------------------------------
 
     def call_function(self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
+            return self._elementwise(f, args, node)
         chosen, ordered = self._overload(f, args, kwargs, node)
         d = chosen.definition
         names = self._parameters(chosen.name, d.parameters, ordered, node)
         frame = Frame(d.source, d.flow, d.lookup, names, self.builder.loc, identity=chosen)
         return self.inline(frame, d.source.tree.body, chosen.name, node)
+
+    def _elementwise(self, f: FuncDef, args: list[Any], node: ast.AST | None) -> Value:
+        """A function of the standard library applied to tiles, element by element."""
+        takes_tiles = (isinstance(p.annotation, TileAnnotation) for p in f.definition.parameters)
+        if any(takes_tiles):
+            raise TypeRule(f"{f.name} cannot be applied element by element")
+        values = [self.builder.value(x) if isinstance(x, np.generic | np.ndarray) else x for x in args]
+        typed = [x for x in values if isinstance(x, Value)]
+
+        def element(elements: list[Value]) -> Any:
+            rest = iter(elements)
+            given = [next(rest) if isinstance(x, Value) else x for x in values]
+            return self.call_function(f, given, {}, node)
+
+        return self.builder.map(element, typed)
 
     def _overload(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None

@@ -1,0 +1,153 @@
+"""CPU kernels against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from benchmarks.measure import Row, compare
+
+RNG = np.random.default_rng(1)
+
+
+def random(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+# Matrix products -----------------------------------------------------------------------------------------------------
+
+
+def gemm_kernel(tm: int, tn: int, tk: int, dtype: Any = tg.float32, operand: str = "plain") -> Any:
+    """The guide's GEMM for a tile shape. `operand`: what happens to a tile of A between load and product."""
+
+    @tg.kernel
+    def gemm(A: tg.array2d[Any], B: tg.array2d[Any], C: tg.array2d[Any]):
+        i, j = tg.tid()
+        acc = tg.tile_zeros(shape=(tm, tn), dtype=dtype)
+        for k in range((A.shape[1] + tk - 1) / tk):
+            a = tg.tile_load(A, shape=(tm, tk), offset=(i * tm, k * tk))
+            b = tg.tile_load(B, shape=(tk, tn), offset=(k * tk, j * tn))
+            if tg.static(operand == "scaled"):
+                tg.tile_matmul(a * 0.5, b, acc)
+            elif tg.static(operand == "masked"):
+                tg.tile_matmul(tg.where(a > 0.0, a, 0.0), b, acc)
+            elif tg.static(operand == "cast"):
+                tg.tile_matmul(tg.tile_astype(a, dtype), b, acc)
+            else:
+                tg.tile_matmul(a, b, acc)
+        tg.tile_store(C, acc, offset=(i * tm, j * tn))
+
+    return gemm
+
+
+PREPARE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "plain": lambda a: a,
+    "scaled": lambda a: a * 0.5,
+    "masked": lambda a: np.where(a > 0, a, 0),
+    "cast": lambda a: a,
+}
+
+
+def gemm_row(n: int, tile: tuple[int, int, int], threshold: float, operand: str = "plain", dtype: str = "float32") -> Row:
+    t = np.dtype(dtype)
+    a, b = random(n, n, dtype=t), random(n, n, dtype=t)
+    if operand == "cast":
+        a = a.astype(np.float16)
+    wide = PREPARE[operand](a.astype(np.float64)) @ b.astype(np.float64)
+    A, B, C = tg.array(a), tg.array(b), tg.zeros((n, n), dtype=getattr(tg, dtype))
+    kernel = gemm_kernel(*tile, getattr(tg, dtype), operand)
+    grid = (-(-n // tile[0]), -(-n // tile[1]))
+    out = np.empty((n, n), t)
+    return compare(
+        f"gemm {dtype} {n} tile {'x'.join(map(str, tile))} {operand}",
+        lambda: tg.launch_tiled(kernel, grid, inputs=[A, B], outputs=[C], block_dim=64),
+        lambda: np.matmul(PREPARE[operand](a).astype(t, copy=False), b, out=out),
+        C.numpy, wide, 2 * n**3 / 1e9, "GFLOP/s", "np.matmul", threshold, dtype,
+    )  # fmt: skip
+
+
+def small_tile_row() -> Row:
+    row = gemm_row(1024, (8, 4, 8), 0.0)
+    row.ratio, row.threshold = row.value / 20, 1.0
+    row.name, row.peer, row.peer_value = "gemm float32 1024 tile 8x4x8 (guide)", "20 GFLOP/s", 20.0
+    return row
+
+
+# Memory bound --------------------------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def row_sum(a: tg.array2d[float], b: tg.array2d[float]):
+    i = tg.tid()
+    tg.tile_store(b[i], tg.tile_sum(tg.tile_load(a[i], 1024)))
+
+
+@tg.kernel
+def row_softmax(a: tg.array2d[float], b: tg.array2d[float]):
+    i = tg.tid()
+    t = tg.tile_load(a[i], 1024)
+    e = tg.exp(t - tg.tile_max(t))
+    tg.tile_store(b[i], e / tg.tile_sum(e))
+
+
+@tg.kernel
+def chain(a: tg.array[float], b: tg.array[float]):
+    i = tg.tid()
+    t = tg.tile_load(a, 4096, offset=i * 4096)
+    tg.tile_store(b, ((t * 2.0 + 1.0) - 3.0) * t, offset=i * 4096)
+
+
+def row_sum_row() -> Row:
+    x, ones = random(16384, 1024), np.ones(1024, np.float32)
+    a, b = tg.array(x), tg.zeros((16384, 1))
+    return compare(
+        "row sum 64 MiB", lambda: tg.launch_tiled(row_sum, 16384, inputs=[a], outputs=[b], block_dim=64),
+        lambda: x @ ones, b.numpy, x.astype(np.float64).sum(1, keepdims=True), x.nbytes / 1e9, "GB/s", "X @ ones", 0.8,
+    )  # fmt: skip
+
+
+def softmax_row() -> Row:
+    x = random(4096, 1024)
+    a, b = tg.array(x), tg.zeros((4096, 1024))
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    out = np.empty_like(x)
+
+    def peer() -> None:
+        np.subtract(x, x.max(1, keepdims=True), out=out)
+        np.exp(out, out=out)
+        np.divide(out, out.sum(1, keepdims=True), out=out)
+
+    row = compare(
+        "row softmax 4096x1024", lambda: tg.launch_tiled(row_softmax, 4096, inputs=[a], outputs=[b], block_dim=64),
+        peer, b.numpy, e / e.sum(1, keepdims=True), 1.0, "1/s", "NumPy with out=", None,
+    )  # fmt: skip
+    return Row(row.name, 1e3 / row.value, "ms", row.peer, 1e3 / (row.peer_value or 1), None, 2.0, row.error, row.samples)
+
+
+def chain_row() -> Row:
+    x = random(1 << 24)
+    a, b, y = tg.array(x), tg.zeros(1 << 24), np.empty(1 << 24, np.float32)
+    wide = x.astype(np.float64)
+    return compare(
+        "four-operation chain 64 MiB",
+        lambda: tg.launch_tiled(chain, (1 << 24) // 4096, inputs=[a], outputs=[b], block_dim=64),
+        lambda: np.copyto(y, x), b.numpy, ((wide * 2 + 1) - 3) * wide, 2 * x.nbytes / 1e9, "GB/s", "np.copyto", 0.7,
+    )  # fmt: skip
+
+
+def rows() -> Iterator[Row]:
+    """All rows, with the gates of each."""
+    yield gemm_row(1024, (64, 64, 64), 1.2)
+    for operand in ("scaled", "masked", "cast"):
+        yield gemm_row(1024, (64, 64, 64), 0.9, operand)
+    for tile in (32, 48, 96, 128):
+        yield gemm_row(1024, (tile, tile, tile), 0.9)
+    yield gemm_row(1000, (64, 64, 64), 0.9)
+    yield gemm_row(1024, (64, 64, 64), 0.9, dtype="float64")
+    yield small_tile_row()
+    yield row_sum_row()
+    yield softmax_row()
+    yield chain_row()

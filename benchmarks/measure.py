@@ -1,0 +1,137 @@
+"""Timing two implementations against each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "bfloat16": 4e-3, "float16": 5e-4}
+"""Largest relative error (2-norm) against float64 that counts as right, by the type of the result."""
+
+
+@dataclass(slots=True)
+class Row:
+    """One measurement. `value` is in `unit`; `ratio` is ours over the peer's speed (above 1: faster); `threshold` bounds
+    the ratio from below, or the value from above where `ratio` is None."""
+
+    name: str
+    value: float
+    unit: str
+    peer: str = ""
+    peer_value: float | None = None
+    ratio: float | None = None
+    threshold: float | None = None
+    error: float | None = None
+    samples: int = 0
+    note: str = ""
+
+    @property
+    def passes(self) -> bool:
+        if self.threshold is None:
+            return True
+        return self.ratio >= self.threshold if self.ratio is not None else self.value <= self.threshold
+
+
+@dataclass(slots=True)
+class Report:
+    rows: list[Row] = field(default_factory=list)
+
+    def save(self, name: str) -> Path:
+        """Write the rows with versions and device to benchmarks/results."""
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{name}.json"
+        data = {"machine": machine(), "rows": [{**asdict(r), "passes": r.passes} for r in self.rows]}
+        path.write_text(json.dumps(data, indent=1) + "\n")
+        return path
+
+
+def machine() -> dict[str, object]:
+    """What the numbers were measured on."""
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    return {
+        "cpu": cpu,
+        "cores": len(os.sched_getaffinity(0)),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "llvmlite": version("llvmlite"),
+        "commit": commit.stdout.strip(),
+        "load": os.getloadavg()[0],
+    }
+
+
+def interleaved(
+    ours: Callable[[], object], peer: Callable[[], object], rounds: int = 9, repeats: int = 6
+) -> tuple[float, float, float]:
+    """Median seconds of both, and the median over rounds of peer / ours. Each turn repeats one of them, so that a
+    peer's idle threads do not disturb the other's turn for long."""
+    ours()
+    peer()
+    ratios, mine, theirs = [], [], []
+    for _ in range(rounds):
+        a, b = turn(ours, repeats), turn(peer, repeats)
+        mine.append(a)
+        theirs.append(b)
+        ratios.append(b / a)
+    return statistics.median(mine), statistics.median(theirs), statistics.median(ratios)
+
+
+def turn(f: Callable[[], object], repeats: int) -> float:
+    """Median seconds of a few calls in a row, after a pause that lets other threads fall asleep."""
+    time.sleep(0.02)
+    samples = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        f()
+        samples.append(time.perf_counter() - start)
+    return statistics.median(samples)
+
+
+def relative_error(found: np.ndarray, wanted: np.ndarray) -> float:
+    """The 2-norm of the difference over that of what is wanted, in float64."""
+    difference = found.astype(np.float64) - wanted.astype(np.float64)
+    return float(np.linalg.norm(difference) / max(np.linalg.norm(wanted.astype(np.float64)), 1e-300))
+
+
+def compare(
+    name: str,
+    ours: Callable[[], object],
+    peer: Callable[[], object],
+    result: Callable[[], np.ndarray],
+    wanted: np.ndarray,
+    work: float,
+    unit: str,
+    peer_name: str,
+    threshold: float | None,
+    dtype: str = "float32",
+) -> Row:
+    """A row of speed (`work` per second, in `unit`), refused with an error where the result is wrong."""
+    ours()
+    error = relative_error(result(), wanted)
+    if not error <= TOLERANCE[dtype]:
+        raise AssertionError(f"{name}: relative error {error:.2e} is above {TOLERANCE[dtype]:.0e}")
+    mine, theirs, ratio = interleaved(ours, peer)
+    return Row(name, work / mine, unit, peer_name, work / theirs, ratio, threshold, error, 54)
+
+
+def fresh_process(code: str, environment: dict[str, str]) -> float:
+    """The number that a new Python process prints last."""
+    env = {**os.environ, **environment}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    return float(done.stdout.strip().splitlines()[-1])

@@ -1,0 +1,173 @@
+"""Captured names, static, overloads, unrolling, print and assert."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import launched, ops_named, traced, zeros
+
+import tegula as tg
+from tegula import errors as E
+from tegula.lang import array1d, constant, func, kernel, static
+from tegula.types import float32, float64, int64
+
+WIDTH = constant(4)
+PAIR = (2, 3)
+SCALE = np.float32(1.5)
+MODE = "double"
+
+
+@func
+def describe(x: float):
+    return 1
+
+
+@func
+def describe(x: int):  # noqa: F811
+    return 2
+
+
+@func
+def describe(x: array1d[float]):  # noqa: F811
+    return 3
+
+
+def test_captures() -> None:
+    depth = 3
+    dtype = tg.float64
+
+    @kernel
+    def k(out: array1d[float]):
+        x = float(WIDTH * PAIR[0] + depth) * SCALE
+        if MODE == "double" and dtype == tg.float64:
+            x = x * 2.0
+        out[0] = x
+        out[1] = float(dtype(2.0))
+        out[2] = tg.pi
+
+    out = zeros(3)
+    launched(k, out, dims=(1,), block_dim=1)
+    np.testing.assert_allclose(out, [33.0, 2.0, np.pi], rtol=1e-6)
+
+
+def test_overloads_by_type() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        a[0] = float(describe(1.0) * 100 + describe(1) * 10 + describe(a))
+
+    out = zeros(1)
+    launched(k, out, dims=(1,), block_dim=1)
+    assert out[0] == 123
+
+
+def test_generic_functions_and_defaults() -> None:
+    @func
+    def scale(x, by: Any = 2, *, plus: int = 1):
+        return x * type(x)(by) + type(x)(plus)
+
+    @kernel
+    def k(a: array1d[float]):
+        a[0] = scale(3.0)
+        a[1] = float(scale(3, 5, plus=4))
+        a[2] = float(scale(by=3, x=tg.float64(2.0)))
+
+    out = zeros(3)
+    launched(k, out, dims=(1,), block_dim=1)
+    assert out.tolist() == [7, 19, 7]
+
+
+def test_static() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        for i in range(3):
+            a[i] = float(static(sum(range(i + 2))))
+        if tg.static(WIDTH > 3):
+            a[3] = 1.0
+
+    out = zeros(4)
+    launched(k, out, dims=(1,), block_dim=1)
+    assert out.tolist() == [1, 3, 6, 1]
+    assert not ops_named(traced(k, out), "for")
+
+
+def test_small_loops_stay_loops() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        for i in range(3):
+            a[i] = float(i)
+
+    assert len(ops_named(traced(k, zeros(3)), "for")) == 1
+
+
+def test_unrolled_loops_of_tiles() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        t = tg.tile_zeros(shape=(3, 4))
+        for i in range(3):
+            t[i] = tg.tile_ones(shape=4) * float(i)
+            total = tg.tile_sum(t[0 : i + 1])
+            a[i] = total[0]
+
+    out = zeros(3)
+    launched(k, out)
+    assert out.tolist() == [0, 4, 12]
+
+
+def test_after_return_names_the_return() -> None:
+    @kernel
+    def k(a: array1d[float], n: int):
+        i = tg.tid()
+        if i >= n:
+            return
+        a[i] = 1.0
+
+    (branch,) = ops_named(traced(k, zeros(3), 2), "if")
+    assert branch.attrs["after_return"].text().strip() == "return"
+
+
+def test_short_circuit_skips_the_right_side() -> None:
+    @kernel
+    def k(a: array1d[float], n: int):
+        i = tg.tid()
+        j = i + 2
+        if j < n and a[j] > 0.5:
+            a[i] = 5.0
+
+    out = np.ones(4, np.float32)
+    launched(k, out, 4, dims=(4,))
+    assert out.tolist() == [5, 5, 1, 1]
+
+
+def test_print_and_assert() -> None:
+    @kernel
+    def k(n: int):
+        i = tg.tid()
+        print("i is", i, 2.5)
+        assert i < n, "too far"
+
+    with pytest.raises(E.KernelAssertion, match="too far"):
+        launched(k, 1, dims=(2,), block_dim=2)
+
+
+def test_annotated_assignment_and_int64_range() -> None:
+    @kernel
+    def k(a: array1d[float], n: tg.int64):
+        total: tg.float64 = 0.0
+        for i in range(n):
+            total += tg.float64(i)
+        a[0] = float(total)
+
+    out = zeros(1)
+    launched(k, out, np.int64(5), dims=(1,), block_dim=1)
+    assert out[0] == 10
+
+
+def test_element_types_of_parameters() -> None:
+    names = [(p.name, p.annotation) for p in kernel(_typed).parameters]
+    assert names == [("x", float32), ("y", float64), ("z", int64)]
+
+
+def _typed(x: float, y: tg.float64, z: tg.int64):
+    pass

@@ -1,0 +1,59 @@
+"""Running a kernel twice, in the interpreter and on the CPU, and comparing every byte of every argument."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from tegula import interp
+from tegula.ir import Kernel as KernelIR
+from tegula.runtime.array import SPECIALISATIONS
+from tegula.runtime.compile import trace
+from tegula.runtime.launch import _overlaps, _plan, _specialisation
+
+
+def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> KernelIR:
+    """The unoptimised IR that a launch with these arguments would compile."""
+    packed = [pack(value) for pack, value in zip(kernel.packers, args, strict=True)]
+    found = [SPECIALISATIONS[number] for number, _ in packed]
+    wanted = _specialisation(found, _plan(tuple(dims), block_dim).launch, _overlaps(tuple(args)))
+    return trace(kernel, wanted.types, wanted.launch, wanted.access)
+
+
+def interpret(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> list[str]:
+    """Run a launch in the interpreter; arrays change in place. The lines it printed."""
+    printed: list[str] = []
+    plain = [a.numpy() if isinstance(a, tg.array) else a for a in args]
+    interp.run(traced(kernel, args, dims, block_dim), plain, tuple(dims), block_dim, printed.append)
+    return printed
+
+
+def agree(
+    kernel: Any, args: Sequence[Any], dim: int | Sequence[int], block_dim: int, tiled: bool = False
+) -> list[np.ndarray]:
+    """Launch on the CPU and in the interpreter, on copies of the arrays. The arrays after it, which must be equal.
+
+    Arguments are `tg.array`s (packed) and numbers."""
+    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = (*dims, block_dim) if tiled else dims
+    reference = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
+    native = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
+    interpret(kernel, reference, dims, block_dim)
+    tg.launch(kernel, dims, inputs=native, block_dim=block_dim)
+    for name, want, got in zip((p.name for p in kernel.parameters), reference, native, strict=True):
+        if isinstance(want, tg.array):
+            same_bits(got.numpy(), want.numpy(), name)
+    return [a.numpy() for a in native if isinstance(a, tg.array)]
+
+
+def same_bits(got: np.ndarray, want: np.ndarray, name: str = "") -> None:
+    """Equal bit for bit, except that any NaN equals any NaN; AssertionError that shows both."""
+    assert got.shape == want.shape and got.dtype == want.dtype
+    raw = np.dtype(f"u{got.dtype.itemsize}")
+    equal = got.view(raw) == want.view(raw)
+    if got.dtype.kind not in "biu":
+        equal |= np.isnan(got.astype(np.float64)) & np.isnan(want.astype(np.float64))
+    assert equal.all(), f"{name}: CPU\n{got}\ninterpreter\n{want}"
