@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -92,9 +92,8 @@ class Cache:
         data = HEADER.pack(MAGIC, hashlib.sha256(body).digest(), len(text), len(entry.code)) + body
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.path, prefix=".new-")
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
+            temporary = self.path / f".new-{os.getpid()}-{time.monotonic_ns()}"
+            temporary.write_bytes(data)
             os.replace(temporary, self.path / name)
         except OSError:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.sites import RECORD_BYTES, RECORD_HEADER, RECORD_SLOTS, RECORDS
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import constant, memory_type, register_type
@@ -28,11 +29,6 @@ from tegula.types import (
     int32,
     scalar_of,
 )
-
-RECORD_SLOTS = 16
-RECORD_BYTES = 8 * RECORD_SLOTS
-RECORD_HEADER = 4
-RECORDS = 4096
 
 
 def lower_access(s: State, op: Op) -> Components | None:

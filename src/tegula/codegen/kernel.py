@@ -13,7 +13,8 @@ from tegula.codegen.elements import STRAIGHT
 from tegula.codegen.fuse import Fusion, reads_in_place
 from tegula.codegen.product import Product, emit_product
 from tegula.codegen.scalar import Components, elementwise, lower
-from tegula.codegen.state import Site, State
+from tegula.codegen.sites import Site
+from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, Placement, View
 from tegula.codegen.sweep import sweep
 from tegula.codegen.text import constant, memory_type, register_type

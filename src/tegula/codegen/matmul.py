@@ -23,6 +23,10 @@ REGISTERS = {16: 32, 32: 16, 64: 32}
 IN_FLIGHT = 8
 # Up to this many vector multiply-adds, a product is straight-line code.
 STRAIGHT = 160
+# How much slower than the fastest a blocking may be estimated if its code is shorter.
+NEARLY = 1.03
+# Locality of prefetches: 3 is the first cache, 2 the second.
+PREFETCH = 2
 MAX_ROWS = 16
 MAX_VECTORS = 4
 TRANSPOSED_LANES = 8
@@ -31,12 +35,21 @@ Stride = int | None
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """A region of memory to bring closer while the product runs: `rows` rows of `row_bytes` bytes."""
+
+    rows: int
+    row_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class MatmulSpec:
     """C (m, n) = A (m, k) @ B (k, n) in memory.
 
     `a`, `b`: their types in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an integer). Strides
     count elements, (rows, columns); None is one passed at run time. `accumulate`: C is added to, otherwise overwritten.
-    `scaled`: the product is multiplied by an argument alpha, and C, where added to, by an argument beta."""
+    `scaled`: the product is multiplied by an argument alpha, and C, where added to, by an argument beta. `ahead`: memory
+    that is needed next, such as the tiles of the next step; addresses past the end of an array do no harm."""
 
     m: int
     n: int
@@ -49,15 +62,18 @@ class MatmulSpec:
     c_strides: tuple[int, int]
     scaled: bool = False
     accumulate: bool = True
+    ahead: tuple[Ahead, ...] = ()
 
     def parameters(self) -> list[str]:
         """Types of the function's parameters and their names: a, b, c, alpha and beta where scaled, the strides that
-        are None (a's, then b's), scratch."""
+        are None (a's, then b's), the address and the row stride in bytes of each region ahead, scratch."""
         made = ["ptr %a", "ptr %b", "ptr %c"]
         if self.scaled:
             made += [f"{scalar_type(self.acc)} %{x}" for x in ("alpha", "beta")[: 1 + self.accumulate]]
         for name, strides in (("a", self.a_strides), ("b", self.b_strides)):
             made += [f"i64 %{name}{axis}" for axis, stride in enumerate(strides) if stride is None]
+        for i in range(len(self.ahead)):
+            made += [f"ptr %ahead{i}", f"i64 %step{i}"]
         return [*made, "ptr %scratch"]
 
 
@@ -117,19 +133,20 @@ def block_cycles(rows: int, vectors: int, k: int) -> int:
 
 
 def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Blocking:
-    """The blocking of the least estimated time whose accumulators, B vectors and one A value fit the registers."""
+    """The blocking with the least code among those of nearly the least estimated time. Its accumulators, B vectors and
+    one A value fit the registers."""
     lanes = min(lanes, power_of_two(n))
     vectors = ceil(n / lanes)
-    best: tuple[int, Blocking] | None = None
+    found: list[tuple[int, int, Blocking]] = []
     for width in range(1, min(vectors, MAX_VECTORS) + 1):
         panels = balanced(vectors, width)
         for height in range(1, min(m, MAX_ROWS, (registers - 1 - width) // width) + 1):
             rows = balanced(m, height)
-            cost = sum(r.count * p.count * block_cycles(r.size, p.size, k) for r in rows for p in panels)
-            if best is None or cost <= best[0]:
-                best = cost, Blocking(lanes, rows, panels)
-    assert best is not None
-    return best[1]
+            cycles = sum(r.count * p.count * block_cycles(r.size, p.size, k) for r in rows for p in panels)
+            code = sum(r.size * p.size + r.size + p.size for r in rows for p in panels)
+            found.append((cycles, code, Blocking(lanes, rows, panels)))
+    limit = NEARLY * min(cycles for cycles, _, _ in found)
+    return min((f for f in found if f[0] <= limit), key=lambda f: (f[1], f[0]))[2]
 
 
 def power_of_two(n: int) -> int:
@@ -196,6 +213,7 @@ class _Product:
                 columns = self._columns(run)
                 for rows in self.blocking.rows:
                     for row in self._each(rows):
+                        self._bring_ahead(panel, run.size, row, rows.size)
                         first = self.memory.mul(panel, str(self.blocking.lanes))
                         _Block(self, a, b, row, first, rows.size, columns).emit()
         straight = self._work() <= STRAIGHT
@@ -204,6 +222,19 @@ class _Product:
         )
         head = f"define internal void @{name}({parameters}) nounwind{' alwaysinline' if straight else ''} {{"
         return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}", ""])
+
+    def _bring_ahead(self, panel: str, vectors: int, row: str, rows: int) -> None:
+        """Prefetches the part of the regions ahead that is this block's share of the work."""
+        total = sum(p.count * p.size for p in self.blocking.panels) * self.m
+        for i, region in enumerate(self.spec.ahead):
+            done = self.memory.add(self.memory.mul(panel, str(self.m)), self.memory.mul(row, str(vectors)))
+            done = self.memory.mul(done, str(region.rows))
+            start = str(int(done) // total) if done.isdigit() else self.code.emit(f"udiv i64 {done}, {total}")
+            for j in range(ceil(region.rows * rows * vectors / total)):
+                line = self.memory.mul(self.memory.add(start, str(j)), f"%step{i}")
+                for at in range(0, region.row_bytes, LINE):
+                    address = self.memory.bytes_offset(f"%ahead{i}", self.memory.add(line, str(at)))
+                    self.code.call("prefetch", "p0", "void", f"ptr {address}, i32 0, i32 {PREFETCH}, i32 1")
 
     def _work(self) -> int:
         vectors = sum(p.count * p.size for p in self.blocking.panels)

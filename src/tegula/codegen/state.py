@@ -8,6 +8,7 @@ from typing import Any
 
 from tegula.codegen.memory import Memory
 from tegula.codegen.scalar import Components
+from tegula.codegen.sites import Site
 from tegula.codegen.storage import ArrayAt, Scratch, View, packed_strides
 from tegula.codegen.text import Code
 from tegula.errors import InternalError
@@ -16,15 +17,6 @@ from tegula.passes.uniformity import Uniformity
 from tegula.source import Location
 from tegula.target import CpuTarget
 from tegula.types import BufType, ElementType, TileType, components
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A place in the kernel that reports to the host: a print, an assert, a bounds check."""
-
-    kind: str
-    loc: Location
-    data: dict[str, Any]
 
 
 @dataclass(slots=True)

@@ -56,14 +56,16 @@ def _compute_bytes(op: Op | None) -> int:
     return max([4 if small else 1, *(scalar_of(t).bits // 8 for t in types)])  # type: ignore[arg-type]
 
 
-def sweep(s: State, shape: tuple[int, ...], width: int, body: Body) -> None:
-    """Call `body(index, width)` for the elements in row-major order, as loops or unrolled where there are few."""
+def sweep(s: State, shape: tuple[int, ...], width: int, body: Body, rare: bool = False) -> None:
+    """Call `body(index, width)` for the elements in row-major order, as loops, or unrolled where there are few and the
+    code is not `rare`."""
     pieces = _pieces(shape[-1], width)
     outer = 1
     for n in shape[:-1]:
         outer *= n
-    static = outer * len(pieces) <= UNROLLED
-    _outer(s, shape, [], static, lambda index: _row(s, index, shape[-1], width, pieces, body))
+    static = outer * len(pieces) <= UNROLLED and not rare
+    few = 1 if rare else 8
+    _outer(s, shape, [], static, lambda index: _row(s, index, shape[-1], width, pieces, body, few))
 
 
 def _outer(s: State, shape: tuple[int, ...], index: list[str], static: bool, row: Callable[[list[str]], None]) -> None:
@@ -89,10 +91,12 @@ def _pieces(n: int, width: int) -> list[tuple[int, int]]:
     return out
 
 
-def _row(s: State, index: list[str], n: int, width: int, pieces: list[tuple[int, int]], body: Body) -> None:
+def _row(
+    s: State, index: list[str], n: int, width: int, pieces: list[tuple[int, int]], body: Body, few: int
+) -> None:
     full = n // width
-    if full > 8:
-        step = 2 if full % 2 == 0 else 1
+    if full > few:
+        step = 2 if full % 2 == 0 and few > 1 else 1
         with s.code.loop("0", str(full * width), str(width * step)) as loop:
             for k in range(step):
                 body([*index, s.memory.add(loop.index, str(k * width))], width)

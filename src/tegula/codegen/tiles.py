@@ -44,7 +44,10 @@ def materialise(s: State, value: Value, into: View | None = None) -> View:
     width = width_for(s, [value], t.shape, (t.dtype,))
 
     def emit(masked: bool) -> None:
-        sweep(s, t.shape, width, lambda index, w: s.memory.store_view(view, index, element(s, value, index, w, masked), w))
+        def body(index: list[str], w: int) -> None:
+            s.memory.store_view(view, index, element(s, value, index, w, masked), w)
+
+        sweep(s, t.shape, width, body, rare=masked)
 
     guarded(s, [value], [], emit)
     if into is None:
@@ -72,7 +75,7 @@ def store(s: State, op: Op) -> None:
             else:
                 _plain_store(s, array, where, values, w)
 
-        sweep(s, t.shape, width, body)
+        sweep(s, t.shape, width, body, rare=masked)
 
     guarded(s, [value], [op], emit)
 

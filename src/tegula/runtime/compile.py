@@ -10,7 +10,7 @@ from typing import Any
 from tegula.backend import cache as disk
 from tegula.backend.loader import LoadedObject, load
 from tegula.backend.pool import KernelFunction
-from tegula.codegen.state import Site
+from tegula.codegen.sites import Site
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.decorators import KernelDef
 from tegula.ops.base import TileOp

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass
-from tegula.ir import Kernel as KernelIR
 from tegula.lang.decorators import KernelDef, KernelOptions
 from tegula.lang.definition import Definition
-from tegula.runtime.compile import Compiled, compile_kernel, trace
-from tegula.runtime.config import config
 from tegula.runtime.pack import Packer, packer
-from tegula.target import get_target
-from tegula.text import print_kernel
 from tegula.types import Type
+
+if TYPE_CHECKING:
+    from tegula.runtime.compile import Compiled
+    from tegula.runtime.inspection import Inspection
 
 SOURCE = "source"
 
@@ -48,6 +47,8 @@ class Kernel(KernelDef):
 
     def compile(self, key: Any, wanted: Specialisation) -> Compiled:
         """The compiled form for a specialisation, kept under `key`."""
+        from tegula.runtime.compile import compile_kernel
+
         made = compile_kernel(self, wanted.types, wanted.launch, wanted.access)
         self.compiled[key] = made
         self.latest = wanted
@@ -57,17 +58,7 @@ class Kernel(KernelDef):
 
     def stages(self) -> dict[str, str]:
         """The IR of the form compiled last, after each pass, by the pass's name; "source" is what the frontend built."""
-        from tegula.passes.pipeline import for_cpu, prepare
-
-        kernel = self._traced()
-        out = {SOURCE: print_kernel(kernel)}
-
-        def keep(name: str, kernel: KernelIR) -> None:
-            out[name] = print_kernel(kernel)
-
-        prepare(kernel, keep)
-        for_cpu(kernel, keep)
-        return out
+        return self._inspect().stages
 
     def ir(self, stage: str = SOURCE) -> str:
         """The IR after a pass; `stages()` lists them. ValueError for an unknown one."""
@@ -78,56 +69,25 @@ class Kernel(KernelDef):
 
     def llvm(self) -> str:
         """The LLVM IR that was generated for the form compiled last."""
-        return self._lowered().text
+        return self._inspect().code.text
 
     def assembly(self) -> str:
         """The machine code of the form compiled last, as text."""
-        from tegula.backend.llvm import assembly
-
-        return assembly(self._lowered().text, get_target(config.cpu_target))
+        return self._inspect().assembly()
 
     def explain(self) -> str:
         """How the form compiled last runs: launch class, arguments, lane loops, memory of each tile."""
-        kernel = self._traced()
-        from tegula.passes.pipeline import for_cpu, prepare
+        return self._inspect().text()
 
-        latest = self._latest()
-        prepare(kernel)
-        for_cpu(kernel)
-        code = self._lowered()
-        loops = sum(op.NAME == "lanes" for op in kernel.walk())
-        lines = [f"{self.name}: {latest.launch}", f"target: {get_target(config.cpu_target).key}"]
-        for parameter, t, access in zip(self.parameters, latest.types, latest.access, strict=True):
-            lines.append(f"  {parameter.name}: {t}{_described(access)}")
-        lines.append(f"lane loops: {loops} (lanes meet before and after each)")
-        lines.append(f"memory per thread: {code.scratch_bytes} bytes")
-        lines += [f"  {p.offset:>8} {p.size:>8}  {p.name}" for p in code.placements]
-        return "\n".join(lines)
+    def _inspect(self) -> Inspection:
+        from tegula.runtime.inspection import inspect
+
+        return inspect(self, self._latest())
 
     def _latest(self) -> Specialisation:
         if self.latest is None:
             raise LaunchError(f"{self.name} has not been launched yet, so there is no compiled form to show")
         return self.latest
-
-    def _traced(self) -> KernelIR:
-        latest = self._latest()
-        return trace(self, latest.types, latest.launch, latest.access)
-
-    def _lowered(self) -> Any:
-        from tegula.codegen.kernel import lower_kernel
-        from tegula.passes.pipeline import for_cpu, prepare
-
-        kernel = self._traced()
-        prepare(kernel)
-        return lower_kernel(kernel, for_cpu(kernel), get_target(config.cpu_target), config.mode == "debug")
-
-
-def _described(access: AccessClass | None) -> str:
-    if access is None:
-        return ""
-    kind = "packed" if access.dense else "unit stride" if access.contiguous else "strided"
-    overlap = f", overlaps arguments {', '.join(map(str, access.aliases))}" if access.aliases else ""
-    return f" ({kind}, {access.align}-byte aligned{overlap})"
 
 
 def kernel(function: Callable[..., Any] | None = None, /, *, source: str | None = None, **options: Any) -> Any:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula.backend.pool import run
 from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass
 from tegula.runtime.array import SPECIALISATIONS, array, launch_id
-from tegula.runtime.compile import Compiled
 from tegula.runtime.config import config
 from tegula.runtime.device import Device, get_device
 from tegula.runtime.kernel import Kernel, Specialisation
-from tegula.runtime.report import Reports
 from tegula.types import ArrayType, Type
+
+if TYPE_CHECKING:
+    from tegula.runtime.compile import Compiled
 
 MAX_DIMS = 4
 
@@ -89,6 +90,8 @@ def launch(
     if not compiled.sites:
         run(compiled.function, packed + plan.packed + b"\0\0\0\0\0\0\0\0", plan.blocks, compiled.scratch_bytes)
         return
+    from tegula.runtime.report import Reports
+
     reports = Reports(compiled)
     run(compiled.function, packed + plan.packed + struct.pack("<Q", reports.address), plan.blocks, compiled.scratch_bytes)
     reports.deliver()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.codegen.arrays import RECORD_HEADER, RECORD_SLOTS, RECORDS
-from tegula.codegen.state import Site
+from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, Site
 from tegula.errors import KernelAssertion, OutOfBounds
-from tegula.runtime.compile import Compiled
 from tegula.types import DTYPES, DType, ElementType, MatType, VecType, components, element_shape, scalar_of, to_numpy
+
+
+if TYPE_CHECKING:
+    from tegula.runtime.compile import Compiled
 
 
 class Reports:

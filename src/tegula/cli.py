@@ -1,0 +1,152 @@
+"""The command line: `tegula demo`, `tegula doctor`, `tegula cache`.
+
+Commands import what they need when they run, so that `tegula --help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING
+
+try:
+    import click
+except ImportError:
+    sys.exit("The command line needs the extra 'cli': pip install 'tegula[cli]'")
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tegula.backend.cache import Cache
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console()
+
+
+def _cache() -> Cache:
+    from tegula.backend.cache import Cache, directory
+    from tegula.runtime.config import config
+
+    return Cache(directory(config.kernel_cache_dir))
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="tegula", message="%(prog)s %(version)s")
+def main() -> None:
+    """Tegula: a tile language embedded in Python, and its compiler."""
+
+
+@main.command()
+def demo() -> None:
+    """Run tile kernels on this machine's devices and check each against NumPy."""
+    from tegula.demo import run
+
+    sys.exit(run(_console()))
+
+
+@main.command()
+def doctor() -> None:
+    """Show versions, the processor compiled for, the kernel cache, CUDA devices and ptxas.
+
+    Exits with 1 if kernels cannot run here."""
+    from rich.table import Table
+
+    target, usable = _cpu_target()
+    table = Table(title="Tegula on this machine", title_justify="left", show_header=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    table.add_row("python", sys.version.split()[0])
+    for package in ("tegula", "numpy", "llvmlite", "ml_dtypes", "cuda-core", "cuda-bindings"):
+        table.add_row(package, _version(package) or "[dim]not installed[/dim]")
+    table.add_row("CPU target", target)
+    cache = _cache()
+    table.add_row("kernel cache", f"{cache.path} ({_amount(cache)})")
+    for row in _cuda_devices():
+        table.add_row("CUDA", row)
+    table.add_row("ptxas", _ptxas() or "[dim]not found; the driver's compiler is used[/dim]")
+    _console().print(table)
+    sys.exit(0 if usable else 1)
+
+
+@main.group()
+def cache() -> None:
+    """The kernels that are kept on disk."""
+
+
+@cache.command()
+def info() -> None:
+    """Show where compiled kernels are kept and how many bytes they take."""
+    kept = _cache()
+    click.echo(f"{kept.path}: {_amount(kept)}")
+
+
+@cache.command()
+def clear() -> None:
+    """Remove all compiled kernels; they are compiled again when next used."""
+    kept = _cache()
+    count = kept.clear()
+    click.echo(f"{kept.path}: removed {_kernels(count)}")
+
+
+def _kernels(count: int) -> str:
+    return f"{count} kernel{'' if count == 1 else 's'}"
+
+
+def _amount(kept: Cache) -> str:
+    return f"{_kernels(len(kept.entries()))}, {kept.size() / 2**20:.1f} MiB"
+
+
+def _cpu_target() -> tuple[str, bool]:
+    """The processor that kernels are compiled for, or why there is none; whether there is one."""
+    from rich.markup import escape
+
+    from tegula.runtime.config import config
+    from tegula.target import get_target
+
+    try:
+        target = get_target(config.cpu_target)
+    except (ValueError, RuntimeError) as error:
+        return f"[red]{escape(str(error))}[/red]", False
+    return f"{target.name} ({target.triple}, {8 * target.vector_bytes}-bit vectors)", True
+
+
+def _cuda_devices() -> list[str]:
+    """One line per CUDA device, or the reason why there is none."""
+    from rich.markup import escape
+
+    from tegula.runtime.cuda import describe_devices
+
+    try:
+        return [escape(line) for line in describe_devices()] or ["[dim]no devices[/dim]"]
+    except ImportError:
+        return ["[dim]no devices: the extra 'gpu' is not installed[/dim]"]
+    except RuntimeError as error:
+        return [f"[dim]no devices: {escape(str(error))}[/dim]"]
+
+
+def _ptxas() -> str | None:
+    """The PTX compiler of a toolkit on the PATH, else that of the extra 'offline'."""
+    found = which("ptxas")
+    if found:
+        return found
+    if _version("nvidia-cuda-nvcc") is None:
+        return None
+    for file in metadata.files("nvidia-cuda-nvcc") or []:
+        if Path(file).name == "ptxas":
+            return str(file.locate())
+    return None
+
+
+if __name__ == "__main__":
+    main()
