@@ -23,6 +23,7 @@ RUN_LOCK = ROOT / "requirements" / "run.lock"
 DEV_LOCK = ROOT / "requirements" / "dev.lock"  # holds everything that RUN_LOCK holds, in the same versions
 OLDEST, NEWEST = (3, 11), (3, 13)
 WORKERS = "2"
+STYLE = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
 
 
 class SetupError(Exception):
@@ -96,29 +97,40 @@ def run(*command: str) -> int:
 def demo(arguments: list[str]) -> int:
     if not is_ready(RUN_LOCK, DEV_LOCK):
         set_up(RUN_LOCK)
+    # Idle threads of NumPy's matrix library spin on the cores that the next kernel is timed on, unless told not to.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     return run("tegula", "demo", *arguments)
 
 
-def check(arguments: list[str]) -> int:
-    if not is_ready(DEV_LOCK):
-        set_up(DEV_LOCK)
-    steps = [("ruff", "check", "."), ("ruff", "format", "--check", "."), ("pyright", "--level", "error")]
-    failed = []
+def failing(*steps: tuple[str, ...]) -> int:
+    """Run all steps, whatever comes of each; 1 if any failed."""
+    failed: list[str] = []
     for step in steps:
         print(f"== {' '.join(step)}", flush=True)
         if run(*step):
             failed.append(" ".join(step))
     for name in failed:
-        print(f"check failed: {name}", flush=True)
+        print(f"Failed: {name}", flush=True)
     return 1 if failed else 0
+
+
+def check(arguments: list[str]) -> int:
+    if not is_ready(DEV_LOCK):
+        set_up(DEV_LOCK)
+    return failing(*STYLE, ("pyright", "--level", "error", *arguments))
 
 
 def test(arguments: list[str]) -> int:
     if not is_ready(DEV_LOCK):
         set_up(DEV_LOCK)
-    checked = 0 if arguments else check([])
-    print("== pytest", flush=True)
-    return run("pytest", "-n", WORKERS, *arguments) or checked
+    steps = [] if arguments else STYLE
+    return failing(*steps, ("pytest", "-n", WORKERS, *arguments))
+
+
+def fix(arguments: list[str]) -> int:
+    if not is_ready(DEV_LOCK):
+        set_up(DEV_LOCK)
+    return failing(("ruff", "check", "--fix", *arguments), ("ruff", "format", *arguments))
 
 
 def lock(arguments: list[str]) -> int:
@@ -145,7 +157,7 @@ def lock(arguments: list[str]) -> int:
     return 0
 
 
-COMMANDS = {"demo": demo, "test": test, "check": check, "lock": lock}
+COMMANDS = {"demo": demo, "test": test, "check": check, "fix": fix, "lock": lock}
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""What all tests share: a kernel cache of their own, hypothesis profiles, markers by folder, the reason GPU tests skip."""
+"""What all tests share: a fresh kernel cache, hypothesis profiles, markers by folder, why GPU tests skip."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def chained_comparison(n):
 
 @case
 def boolean_operators(n):
-    if n > 3 and n < 9 or not n % 2 == 0:
+    if n > 3 and n < 9 or not n % 2 == 0:  # noqa: SIM201
         return 1
     return 0
 

@@ -1,4 +1,4 @@
-"""A small loader for the ELF objects that LLVM emits: maps them, relocates them, finds their functions.
+"""A small loader for the ELF objects that LLVM emits: places them, relocates them, finds their functions.
 
 With it a cached kernel runs without llvmlite."""
 
@@ -6,196 +6,202 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass
+import platform
+import sys
+from typing import Any
 
+from tegula.backend.elf import (
+    AARCH64,
+    ABSOLUTE,
+    EXECUTE,
+    NOBITS,
+    THREAD_LOCAL,
+    UNDEFINED,
+    WRITE,
+    X86_64,
+    Elf,
+    Section,
+)
+from tegula.backend.relocation import apply, uses_got
 from tegula.errors import InternalError
 
-ALLOC, WRITE = 0x2, 0x1
-NOBITS, RELA, SYMTAB = 8, 4, 2
-X86_64, AARCH64 = 62, 183
 PAGE = mmap.PAGESIZE
+# Constants that vector code loads whole lie on cache lines.
+CONSTANT_ALIGN = 64
+_MACHINES = {"x86_64": X86_64, "aarch64": AARCH64, "arm64": AARCH64}
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    name: int
-    kind: int
-    flags: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    align: int
+def _function(name: str, result: Any, *arguments: Any) -> Any:
+    made = getattr(ctypes.CDLL(None, use_errno=True), name)
+    made.restype, made.argtypes = result, arguments
+    return made
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
-    name: str
-    section: int
-    value: int
-
-
-class _Elf:
-    """The parts of a relocatable ELF64 file that loading needs."""
-
-    def __init__(self, data: bytes) -> None:
-        if data[:6] != b"\x7fELF\x02\x01":
-            raise InternalError("not a little-endian ELF64 object")
-        self.data = data
-        (self.machine,) = struct.unpack_from("<H", data, 18)
-        (start,) = struct.unpack_from("<Q", data, 40)
-        size, count = struct.unpack_from("<HH", data, 58)
-        self.sections = [self._section(start + k * size) for k in range(count)]
-        self.symbols = list(self._symbols())
-
-    def _section(self, at: int) -> Section:
-        name, kind, flags, _, offset, size, link, info, align, _ = struct.unpack_from("<IIQQQQIIQQ", self.data, at)
-        return Section(name, kind, flags, offset, size, link, info, max(align, 1))
-
-    def _symbols(self) -> Iterator[Symbol]:
-        for table in (s for s in self.sections if s.kind == SYMTAB):
-            names = self.sections[table.link].offset
-            for at in range(table.offset, table.offset + table.size, 24):
-                name, _, _, section, value, _ = struct.unpack_from("<IBBHQQ", self.data, at)
-                end = self.data.index(b"\0", names + name)
-                yield Symbol(self.data[names + name : end].decode(), section, value)
-
-    def relocations(self) -> Iterator[tuple[Section, int, int, int, int]]:
-        """(relocated section, offset in it, type, symbol index, addend)."""
-        for table in self.sections:
-            if table.kind == RELA and self.sections[table.info].flags & ALLOC:
-                for at in range(table.offset, table.offset + table.size, 24):
-                    offset, info, addend = struct.unpack_from("<QQq", self.data, at)
-                    yield self.sections[table.info], offset, info & 0xFFFFFFFF, info >> 32, addend
+_size, _pointer, _int = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int
+_mmap = _function("mmap", _pointer, _pointer, _size, _int, _int, _int, ctypes.c_long)
+_munmap = _function("munmap", _int, _pointer, _size)
+_mprotect = _function("mprotect", _int, _pointer, _size, _int)
 
 
 def undefined_symbols(data: bytes) -> list[str]:
     """The names that an object needs from elsewhere."""
-    return [s.name for s in _Elf(data).symbols if s.section == 0 and s.name and s.name != "_GLOBAL_OFFSET_TABLE_"]
+    return Elf(data).undefined()
+
+
+def map_memory(size: int) -> int:
+    """The address of fresh zeroed pages, private to this process; MemoryError if there are none."""
+    address = _mmap(
+        None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0
+    )
+    if address is None or address == _pointer(-1).value:
+        raise MemoryError(f"cannot map {size} bytes: errno {ctypes.get_errno()}")
+    return address
+
+
+def unmap_memory(address: int, size: int) -> None:
+    _munmap(address, size)
 
 
 class LoadedObject:
-    """Code in memory, executable and read-only from construction on; freed with the object."""
+    """Code in memory: functions executable and not writable, constants read-only, variables writable.
+
+    It is unmapped with the object, except while the interpreter ends: a thread may still be in it then."""
 
     def __init__(self, data: bytes) -> None:
-        elf = _Elf(data)
-        missing = undefined_symbols(data)
-        if missing:
-            raise InternalError(f"the object needs functions it does not hold: {', '.join(missing)}")
-        places, size = _layout(elf)
+        self._base = 0
+        elf = Elf(data)
+        _refuse(elf)
         slots = _got_slots(elf)
-        got = -(-size // 8) * 8
-        total = -(-(got + 8 * len(slots)) // PAGE) * PAGE
-        self._map = mmap.mmap(-1, total, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-        self._base = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
-        for section, at in places.items():
-            if section.kind != NOBITS:
-                self._map[at : at + section.size] = data[section.offset : section.offset + section.size]
+        layout = _Layout(elf, len(slots))
+        self._size = layout.size
+        base = map_memory(layout.size)
+        self._base = base
+        image = _image(elf, layout)
+        addresses = [_address(elf, layout, base, k) for k in range(len(elf.symbols))]
+        _relocate(elf, layout, base, image, slots, addresses)
+        (ctypes.c_char * layout.size).from_address(base)[:] = bytes(image)  # type: ignore[index]
         self._addresses = {
-            s.name: self._base + places[elf.sections[s.section]] + s.value
-            for s in elf.symbols
-            if s.name and 0 < s.section < len(elf.sections) and elf.sections[s.section] in places
+            s.name: a
+            for s, a in zip(elf.symbols, addresses, strict=True)
+            if s.name and s.section in layout.places
         }
-        self._relocate(elf, places, got, slots)
-        self._protect(total)
-
-    def _relocate(self, elf: _Elf, places: dict[Section, int], got: int, slots: dict[int, int]) -> None:
-        for symbol, slot in slots.items():
-            struct.pack_into("<Q", self._map, got + 8 * slot, self._symbol(elf, places, symbol))
-        for section, offset, kind, symbol, addend in elf.relocations():
-            at = places[section] + offset
-            target = self._symbol(elf, places, symbol) + addend
-            if _uses_got(elf.machine, kind):
-                target = self._base + got + 8 * slots[symbol] + addend
-            _apply(elf.machine, self._map, at, kind, target, self._base + at)
-
-    def _symbol(self, elf: _Elf, places: dict[Section, int], index: int) -> int:
-        symbol = elf.symbols[index]
-        if symbol.section >= len(elf.sections):
-            return symbol.value
-        return self._base + places[elf.sections[symbol.section]] + symbol.value
-
-    def _protect(self, total: int) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.mprotect(ctypes.c_void_p(self._base), ctypes.c_size_t(total), mmap.PROT_READ | mmap.PROT_EXEC):
-            raise InternalError(f"cannot make code executable: errno {ctypes.get_errno()}")
+        _protect(base, layout)
 
     def address(self, symbol: str) -> int:
         """Where a function or constant lies; KeyError for a name that the object does not define."""
         return self._addresses[symbol]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory held."""
+        return self._size
 
-def _layout(elf: _Elf) -> tuple[dict[Section, int], int]:
-    """Offsets of the sections that occupy memory, and the bytes they need."""
-    places: dict[Section, int] = {}
-    end = 0
-    for section in elf.sections:
-        if section.flags & ALLOC and section.size:
-            align = max(section.align, 16)
-            places[section] = -(-end // align) * align
-            end = places[section] + section.size
-        elif section.flags & ALLOC:
-            places[section] = end
-    return places, end
-
-
-def _uses_got(machine: int, kind: int) -> bool:
-    return machine == X86_64 and kind in (9, 41, 42)
-
-
-def _got_slots(elf: _Elf) -> dict[int, int]:
-    slots: dict[int, int] = {}
-    for _, _, kind, symbol, _ in elf.relocations():
-        if _uses_got(elf.machine, kind):
-            slots.setdefault(symbol, len(slots))
-    return slots
-
-
-def _apply(machine: int, memory: mmap.mmap, at: int, kind: int, target: int, place: int) -> None:
-    if machine == X86_64:
-        _apply_x86(memory, at, kind, target, place)
-    elif machine == AARCH64:
-        _apply_aarch64(memory, at, kind, target, place)
-    else:
-        raise InternalError(f"cannot load code for machine {machine}")
-
-
-def _apply_x86(memory: mmap.mmap, at: int, kind: int, target: int, place: int) -> None:
-    if kind == 1:  # R_X86_64_64
-        struct.pack_into("<Q", memory, at, target & 0xFFFFFFFFFFFFFFFF)
-    elif kind in (2, 4, 9, 41, 42):  # PC32, PLT32, GOTPCREL, GOTPCRELX, REX_GOTPCRELX
-        struct.pack_into("<i", memory, at, target - place)
-    elif kind == 24:  # PC64
-        struct.pack_into("<q", memory, at, target - place)
-    else:
-        raise InternalError(f"relocation {kind} is not known for x86-64")
-
-
-def _apply_aarch64(memory: mmap.mmap, at: int, kind: int, target: int, place: int) -> None:
-    (word,) = struct.unpack_from("<I", memory, at)
-    if kind == 257:  # ABS64
-        struct.pack_into("<Q", memory, at, target & 0xFFFFFFFFFFFFFFFF)
-        return
-    if kind == 261:  # PREL32
-        struct.pack_into("<i", memory, at, target - place)
-        return
-    if kind in (275, 276):  # ADR_PREL_PG_HI21
-        pages = ((target >> 12) - (place >> 12)) & 0x1FFFFF
-        word |= (pages & 3) << 29 | (pages >> 2) << 5
-    elif kind in (282, 283):  # JUMP26, CALL26
-        word |= ((target - place) >> 2) & 0x3FFFFFF
-    elif kind in _LOW12:  # ADD_ABS_LO12, LDST8 .. LDST128
-        word |= ((target & 0xFFF) >> _LOW12[kind]) << 10
-    else:
-        raise InternalError(f"relocation {kind} is not known for aarch64")
-    struct.pack_into("<I", memory, at, word)
-
-
-_LOW12 = {277: 0, 278: 0, 284: 1, 285: 2, 286: 3, 299: 4}
+    def __del__(self) -> None:
+        if self._base and not sys.is_finalizing():
+            unmap_memory(self._base, self._size)
 
 
 def load(data: bytes) -> LoadedObject:
     """Map an object into memory; InternalError if it cannot be loaded."""
     return LoadedObject(data)
+
+
+def _refuse(elf: Elf) -> None:
+    """An error for an object that cannot run here."""
+    if elf.machine != _MACHINES.get(platform.machine()):
+        raise InternalError(f"code for ELF machine {elf.machine} cannot run on {platform.machine()}")
+    missing = elf.undefined()
+    if missing:
+        raise InternalError(f"the object needs functions it does not hold: {', '.join(missing)}")
+    for section in elf.sections:
+        if section.flags & THREAD_LOCAL:
+            raise InternalError(f"thread-local data in {section.name} cannot be loaded")
+
+
+class _Layout:
+    """Offsets of the sections: code, then constants and the table of addresses, then variables, on their own pages."""
+
+    def __init__(self, elf: Elf, slots: int) -> None:
+        self.places: dict[int, int] = {}
+        sections = [s for s in elf.sections if s.loads]
+        relro = (".data.rel.ro",)
+        writes = [s for s in sections if s.flags & WRITE and not s.name.startswith(relro)]
+        code = [s for s in sections if s.flags & EXECUTE]
+        constants = [s for s in sections if s not in code and s not in writes]
+        self.code_end = self._place(code, 0)
+        end = self._place(constants, self.code_end, 8 * slots)
+        self.got = end - 8 * slots
+        self.constants_end = _round_up(end, PAGE)
+        self.size = max(_round_up(self._place(writes, self.constants_end), PAGE), PAGE)
+
+    def _place(self, sections: list[Section], start: int, extra: int = 0) -> int:
+        """Place sections from a page on. The end: of the last section's page, or of `extra` bytes placed after it."""
+        end = start
+        for section in sections:
+            end = _round_up(end, max(section.align, CONSTANT_ALIGN))
+            self.places[section.index] = end
+            end += section.size
+        return _round_up(end, 8) + extra if extra else _round_up(end, PAGE)
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def _image(elf: Elf, layout: _Layout) -> bytearray:
+    image = bytearray(layout.size)
+    for index, at in layout.places.items():
+        section = elf.sections[index]
+        if section.kind != NOBITS:
+            image[at : at + section.size] = elf.data[section.offset : section.offset + section.size]
+    return image
+
+
+def _address(elf: Elf, layout: _Layout, base: int, index: int) -> int:
+    """The address of a symbol; 0 for one in a section that does not load."""
+    symbol = elf.symbols[index]
+    if symbol.section == ABSOLUTE:
+        return symbol.value
+    if symbol.section != UNDEFINED and symbol.section >= len(elf.sections):
+        raise InternalError(f"{symbol.name} lies in a section of unknown kind {symbol.section:#x}")
+    place = layout.places.get(symbol.section)
+    return 0 if place is None else base + place + symbol.value
+
+
+def _got_slots(elf: Elf) -> dict[int, int]:
+    """Symbols whose address is read from the table, and their places in it."""
+    slots: dict[int, int] = {}
+    for _, _, kind, symbol, _ in elf.relocations():
+        if uses_got(elf.machine, kind):
+            slots.setdefault(symbol, len(slots))
+    return slots
+
+
+def _relocate(
+    elf: Elf, layout: _Layout, base: int, image: bytearray, slots: dict[int, int], addresses: list[int]
+) -> None:
+    for symbol, slot in slots.items():
+        at = layout.got + 8 * slot
+        image[at : at + 8] = addresses[symbol].to_bytes(8, "little")
+    for section, offset, kind, symbol, addend in elf.relocations():
+        at = layout.places[section.index] + offset
+        if uses_got(elf.machine, kind):
+            target = base + layout.got + 8 * slots[symbol]
+        else:
+            target = addresses[symbol]
+            if target == 0 and kind != 0:
+                raise InternalError(f"a relocation in {section.name} refers to a section that does not load")
+        apply(elf.machine, image, at, kind, target + addend, base + at)
+
+
+def _protect(base: int, layout: _Layout) -> None:
+    """Take away write access: from here on nothing is both writable and executable, nor ever was."""
+    ranges = [
+        (0, layout.code_end, mmap.PROT_READ | mmap.PROT_EXEC),
+        (layout.code_end, layout.constants_end, mmap.PROT_READ),
+    ]
+    for start, end, access in ranges:
+        if end > start and _mprotect(base + start, end - start, access):
+            raise InternalError(f"cannot protect code in memory: errno {ctypes.get_errno()}")
+    if platform.machine() != "x86_64":
+        _function("__clear_cache", None, _pointer, _pointer)(base, base + layout.code_end)

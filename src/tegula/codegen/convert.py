@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass
 
-from tegula.codegen.text import Code, constant, float_literal, register_type, vector_of
-from tegula.types import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, float64, int32
+from tegula.codegen.text import Code, constant, register_type, vector_of
+from tegula.types import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, float64
 
 
 def convert(code: Code, x: str, source: DType, to: DType, width: int) -> str:
@@ -71,7 +72,9 @@ def _float_to_float(code: Code, x: str, source: DType, to: DType, width: int) ->
     if source.bits < 32:
         return convert(code, _widen(code, x, source, width), float32, to, width)
     if to.bits >= 32:
-        return _cast(code, "fpext" if to.bits > source.bits else "fptrunc", x, _scalar(source), _scalar(to), width)
+        return _cast(
+            code, "fpext" if to.bits > source.bits else "fptrunc", x, _scalar(source), _scalar(to), width
+        )
     if source is float64:
         x = _round_to_odd(code, x, width)
     return _narrow(code, x, to, width)
@@ -116,20 +119,12 @@ def _round_to_odd(code: Code, x: str, width: int) -> str:
     back = _cast(code, "fpext", near, "float", "double", width)
     ints = _Ints(code, 32, width)
     bits = ints.of(near, "float")
-    wide, flag = vector_of("double", width), vector_of("i1", width)
+    wide = vector_of("double", width)
     inexact = code.emit(f"fcmp one {wide} {back}, {x}")
-    larger = code.emit(
-        f"fcmp ogt {wide} {code.call('fabs', _mangled(float64, width), wide, f'{wide} {back}')}, "
-        f"{code.call('fabs', _mangled(float64, width), wide, f'{wide} {x}')}"
-    )
-    infinite = code.emit(
-        f"fcmp oeq {wide} {code.call('fabs', _mangled(float64, width), wide, f'{wide} {x}')}, "
-        f"{constant(float64, float('inf'), width)}"
-    )
-    toward = ints.pick(larger, ints.op("sub", bits, 1), bits)
-    odd = ints.op("or", toward, 1)
-    change = code.emit(f"and {flag} {inexact}, {code.emit(f'xor {flag} {infinite}, {constant_true(width)}')}")
-    return ints.to(ints.pick(change, odd, bits), "float")
+    sizes = [code.call("fabs", _mangled(float64, width), wide, f"{wide} {v}") for v in (back, x)]
+    larger = code.emit(f"fcmp ogt {wide} {', '.join(sizes)}")
+    odd = ints.op("or", ints.pick(larger, ints.op("sub", bits, 1), bits), 1)
+    return ints.to(ints.pick(inexact, odd, bits), "float")
 
 
 def constant_true(width: int) -> str:
@@ -146,7 +141,7 @@ def _widen(code: Code, x: str, source: DType, width: int) -> str:
         return ints.to(ints.op("shl", bits, 16), "float")
     if source is float8_e5m2:
         half = _cast(code, "trunc", ints.op("shl", bits, 8), "i32", "i16", width)
-        return _widen(code, code.emit(f"bitcast {vector_of('i16', width)} {half} to {vector_of('half', width)}"), float16, width)  # fmt: skip
+        return _cast(code, "fpext", _Ints(code, 16, width).to(half, "half"), "half", "float", width)
     assert source is float8_e4m3
     magnitude = ints.op("and", bits, 0x7F)
     sign = ints.op("shl", ints.op("and", bits, 0x80), 24)
@@ -157,6 +152,14 @@ def _widen(code: Code, x: str, source: DType, width: int) -> str:
     value = ints.op("or", ints.of(scaled, "float"), sign)
     nan = ints.op("or", sign, 0x7FC00000)
     return ints.to(ints.pick(ints.test("eq", magnitude, 0x7F), nan, value), "float")
+
+
+def narrow_exact(code: Code, x: str, to: DType, width: int) -> str:
+    """float32 to a 16- or 8-bit float that has the value; only a NaN's payload may change."""
+    if to is not bfloat16:
+        return _narrow(code, x, to, width)
+    ints = _Ints(code, 32, width)
+    return _cast(code, "trunc", ints.op("lshr", ints.of(x, "float"), 16), "i32", "i16", width)
 
 
 def _narrow(code: Code, x: str, to: DType, width: int) -> str:
@@ -187,8 +190,7 @@ def _narrow_to_8(code: Code, ints: _Ints, bits: str, to: DType) -> str:
     magic = 2.0 ** (1 - bias - mantissa + 23)
     floats = vector_of("float", ints.width)
     total = code.emit(f"fadd {floats} {ints.to(magnitude, 'float')}, {constant(float32, magic, ints.width)}")
-    magic_bits = int(float_bits(magic))
-    small = ints.op("sub", ints.of(total, "float"), magic_bits)
+    small = ints.op("sub", ints.of(total, "float"), float_bits(magic))
     below = ints.test("ult", magnitude, (127 + 1 - bias) << 23)
     value = ints.pick(below, small, normal)
     value = ints.pick(ints.test("ugt", magnitude, 0x7F800000), 0x7F if to is float8_e4m3 else 0x7E, value)
@@ -197,9 +199,4 @@ def _narrow_to_8(code: Code, ints: _Ints, bits: str, to: DType) -> str:
 
 def float_bits(value: float) -> int:
     """The float32 bits of a value."""
-    import struct
-
     return struct.unpack("<I", struct.pack("<f", value))[0]
-
-
-__all__ = ["constant_true", "convert", "float_literal", "int32"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula.ir import Op, Region, Value
+from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
@@ -31,7 +31,10 @@ CONSUMERS = (TileMap, TileStore, TileAtomic, TileReduce, BufNew, BufWrite, TileF
 class Fusion:
     """Decisions for one region, taken in order from what is already decided for the operands."""
 
-    def __init__(self, region: Region, users: dict[Value, list[tuple[Op, int]]], inline: dict[Value, Op]) -> None:
+    def __init__(
+        self, kernel: Kernel, region: Region, users: dict[Value, list[tuple[Op, int]]], inline: dict[Value, Op]
+    ) -> None:
+        self.kernel = kernel
         self.region = region
         self.users = users
         self.inline = inline
@@ -62,10 +65,11 @@ class Fusion:
         return True
 
     def _conflict(self, op: Op, user: Op) -> bool:
-        """Whether something that the tile is computed from may be written before it is consumed."""
+        """Whether something that the tile is computed from may be written before it is consumed, or while: a store
+        into the array that it is loaded from would meet elements it has already overwritten."""
         sources = self.sources(op)
-        between = self.region.ops[self.order[op] + 1 : self.order[user]]
-        return any(_writes(other, sources) for other in between)
+        between = self.region.ops[self.order[op] + 1 : self.order[user] + 1]
+        return any(writes(self.kernel, other, sources) for other in between)
 
     def sources(self, op: Op) -> set[Value]:
         """The arrays and buffers that an op and what is inlined into it read."""
@@ -86,25 +90,34 @@ def array_root(value: Value) -> Value:
     return value
 
 
-def _writes(op: Op, sources: set[Value]) -> bool:
-    if not sources:
-        return False
-    for inner in op.walk():
+def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
+    """Whether an op, or one nested in it, may write one of the arrays and buffers."""
+    for inner in op.walk() if sources else ():
         assert isinstance(inner, TileOp)
         for effect in inner.effects():
-            if effect.kind in ("write", "atomic") and effect.value is not None and _aliases(effect.value, sources):
+            target = effect.value
+            if effect.kind in ("write", "atomic") and target is not None and _aliases(kernel, target, sources):
                 return True
     return False
 
 
-def _aliases(value: Value, sources: set[Value]) -> bool:
-    """Arrays are taken to overlap unless they are the same parameter or known to be apart by position."""
+def _aliases(kernel: Kernel, value: Value, sources: set[Value]) -> bool:
     if isinstance(value.type, BufType):
         return root(value) in sources
-    return any(isinstance(v.type, ArrayType) for v in sources)
+    if not isinstance(value.type, ArrayType):
+        return False
+    target = array_root(value)
+    return target in sources or any(_overlap(kernel, target, v) for v in sources if isinstance(v.type, ArrayType))
 
 
-def reads_in_place(read: Op, region: Region, users: dict[Value, list[tuple[Op, int]]]) -> bool:
+def _overlap(kernel: Kernel, a: Value, b: Value) -> bool:
+    """Whether two array parameters share bytes in this launch."""
+    first, second = kernel.params.index(a), kernel.params.index(b)
+    access = kernel.access[first]
+    return access is None or second in access.aliases
+
+
+def reads_in_place(kernel: Kernel, read: Op, region: Region, users: dict[Value, list[tuple[Op, int]]]) -> bool:
     """Whether a buffer keeps its contents until the last use of a read of it, so that no copy is needed. The last use
     may itself overwrite the buffer if it does so element by element from this read alone."""
     target = root(read.operands[0])
@@ -114,10 +127,10 @@ def reads_in_place(read: Op, region: Region, users: dict[Value, list[tuple[Op, i
     order = {op: k for k, op in enumerate(region.ops)}
     last = max((order[t] for t in tops if t is not None), default=order[read])
     for op in region.ops[order[read] + 1 : last]:
-        if _writes(op, {target}):
+        if writes(kernel, op, {target}):
             return False
     final = region.ops[last]
-    return not _writes(final, {target}) or final is read
+    return not writes(kernel, final, {target}) or final is read
 
 
 def _top(op: Op, region: Region) -> Op | None:

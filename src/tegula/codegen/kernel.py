@@ -158,7 +158,7 @@ class _Walk:
 
     def region(self, region: Region) -> None:
         """Ops that the block runs once; the terminator is left to the caller."""
-        self.fusion[region] = Fusion(region, self.s.users, self.s.inline)
+        self.fusion[region] = Fusion(self.s.kernel, region, self.s.users, self.s.inline)
         for op in region.ops:
             if not isinstance(op, Yield):
                 self.op(op)
@@ -215,7 +215,7 @@ class _Walk:
         s = self.s
         view = s.buffers[op.operands[0]]
         assert op.parent is not None
-        if reads_in_place(op, op.parent, s.users):
+        if reads_in_place(s.kernel, op, op.parent, s.users):
             s.tiles[op.result] = view
             return
         s.tiles[op.result] = self._copied(view, op.result.name)

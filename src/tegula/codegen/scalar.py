@@ -4,17 +4,19 @@ A value of element type is `Components`: one register per scalar component, each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
 
-from tegula.codegen.convert import constant_true, convert
-from tegula.codegen.text import Code, constant, register_type, vector_of
+import numpy as np
+
+from tegula.codegen.convert import constant_true, convert, narrow_exact
+from tegula.codegen.text import Code, constant, register_type, vector_of, wrapped
 from tegula.errors import InternalError
-from tegula.ir import Op
+from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
-from tegula.types import DType, ElementType, components, element_shape, float32, scalar_of, uint8
+from tegula.types import DTYPES, DType, ElementType, components, element_shape, float32, scalar_of, uint8
 
 Components: TypeAlias = tuple[str, ...]
 
@@ -28,7 +30,7 @@ def mangled(dtype: DType, width: int) -> str:
 def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:
     """The op's result, component by component."""
     if isinstance(op, S.Const):
-        return (constant(op.attrs["type"], op.attrs["value"], width),)
+        return _constants(op.attrs["type"], op.attrs["value"], width)
     if isinstance(op, VecMake | VecSplat):
         n = components(op.result.type)  # type: ignore[arg-type]
         return tuple(x[0] for x in operands) if isinstance(op, VecMake) else operands[0] * n
@@ -44,17 +46,27 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
     return tuple(elementwise(code, op, source, list(xs), width) for xs in zip(*operands, strict=True))
 
 
+def _constants(t: ElementType, value: Any, width: int) -> Components:
+    """One number in all components, or nested sequences with a number for each."""
+    numbers = np.array(value, object).reshape(-1).tolist()
+    parts = tuple(constant(scalar_of(t), x, width) for x in numbers)
+    return parts * components(t) if len(parts) == 1 else parts
+
+
 def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
     """One component of an elementwise op on operands of scalar type `dtype`."""
-    if dtype.is_float and dtype.bits < 32:
+    kind = type(op)
+    if dtype.is_float and dtype.bits < 32 and kind not in _SIGN_BIT:
         wide = [convert(code, x, dtype, float32, width) for x in xs]
         made = elementwise(code, op, float32, wide, width)
-        return made if isinstance(op, S.Cmp | S.Classify) else convert(code, made, float32, dtype, width)
-    table = _FLOAT if dtype.is_float else _BOOL if dtype.is_bool else _INT
-    for kind, rule in table.items():
-        if type(op) is kind:
-            return rule(code, op, dtype, xs, width)
-    raise InternalError(f"no lowering of {op.NAME} for {dtype}")
+        if kind in _TO_BOOL:
+            return made
+        narrow = narrow_exact(code, made, dtype, width) if kind in _EXACT else None
+        return narrow or convert(code, made, float32, dtype, width)
+    rule = (_FLOAT if dtype.is_float else _BOOL if dtype.is_bool else _INT).get(kind)
+    if rule is None:
+        raise InternalError(f"no lowering of {op.NAME} for {dtype}")
+    return rule(code, op, dtype, xs, width)
 
 
 Rule: TypeAlias = Callable[[Code, Op, DType, list[str], int], str]
@@ -135,7 +147,9 @@ def _floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -
     inexact = code.emit(f"icmp ne {t} {rest}, {zero}")
     signs = code.emit(f"icmp slt {t} {code.emit(f'xor {t} {xs[0]}, {safe}')}, {zero}")
     down = _flags(code, "and", inexact, signs, width)
-    down = _flags(code, "and", down, code.emit(f"xor {vector_of('i1', width)} {special}, {constant_true(width)}"), width)
+    down = _flags(
+        code, "and", down, code.emit(f"xor {vector_of('i1', width)} {special}, {constant_true(width)}"), width
+    )
     lower_one = code.emit(f"sub {t} {quotient}, {constant(dtype, 1, width)}")
     return _pick(code, down, dtype, lower_one, quotient, width)
 
@@ -181,19 +195,26 @@ def _invert(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
 # Floats --------------------------------------------------------------------------------------------------------------
 
 
-def _float_extreme(smaller: bool) -> Rule:
-    """A NaN loses; equal operands are zeros of either sign or the same, so their bits are or-ed (and-ed for max)."""
+def _sign_bit(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
+    """neg, abs, copysign of 16- and 8-bit floats, which have no such instructions: on their bits."""
+    t, bits, sign = register_type(dtype, width), vector_of(f"i{dtype.bits}", width), 1 << (dtype.bits - 1)
+    integer = DTYPES[f"uint{dtype.bits}"]
+    ints = [x if t == bits else code.emit(f"bitcast {t} {x} to {bits}") for x in xs]
+    if isinstance(op, S.Neg):
+        made = code.emit(f"xor {bits} {ints[0]}, {constant(integer, sign, width)}")
+    else:
+        made = code.emit(f"and {bits} {ints[0]}, {constant(integer, sign - 1, width)}")
+    if isinstance(op, S.CopySign):
+        of_other = code.emit(f"and {bits} {ints[1]}, {constant(integer, sign, width)}")
+        made = code.emit(f"or {bits} {made}, {of_other}")
+    return made if t == bits else code.emit(f"bitcast {bits} {made} to {t}")
+
+
+def _by_sign(intrinsic: str) -> Rule:
+    wide = _simple(intrinsic) if intrinsic == "fneg" else _intrinsic(intrinsic)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-        a, b = xs
-        t, bits = register_type(dtype, width), vector_of(f"i{dtype.bits}", width)
-        first = code.emit(f"fcmp {'olt' if smaller else 'ogt'} {t} {a}, {b}")
-        picked = _pick(code, first, dtype, a, b, width)
-        as_bits = [code.emit(f"bitcast {t} {x} to {bits}") for x in xs]
-        merged = code.emit(f"{'or' if smaller else 'and'} {bits} {', '.join(as_bits)}")
-        equal = code.emit(f"fcmp oeq {t} {a}, {b}")
-        picked = _pick(code, equal, dtype, code.emit(f"bitcast {bits} {merged} to {t}"), picked, width)
-        return _pick(code, code.emit(f"fcmp uno {t} {b}, {b}"), dtype, a, picked, width)
+        return (_sign_bit if dtype.bits < 32 else wide)(code, op, dtype, xs, width)
 
     return rule
 
@@ -246,11 +267,11 @@ _FLOAT: dict[type[Op], Rule] = {
     S.Mul: _simple("fmul"),
     S.Div: _simple("fdiv"),
     S.FloorDiv: _float_floor_divide,
-    S.Min: _float_extreme(True),
-    S.Max: _float_extreme(False),
-    S.CopySign: _intrinsic("copysign"),
-    S.Neg: _simple("fneg"),
-    S.Abs: _intrinsic("fabs"),
+    S.Min: _intrinsic("minimumnum"),
+    S.Max: _intrinsic("maximumnum"),
+    S.CopySign: _by_sign("copysign"),
+    S.Neg: _by_sign("fneg"),
+    S.Abs: _by_sign("fabs"),
     S.Sqrt: _intrinsic("sqrt"),
     S.Floor: _intrinsic("floor"),
     S.Ceil: _intrinsic("ceil"),
@@ -260,6 +281,10 @@ _FLOAT: dict[type[Op], Rule] = {
     S.Cmp: _compare,
     S.Classify: _classify,
 }
+# What 16- and 8-bit floats are spared: rounding of results that need none, or the way through float32 altogether.
+_TO_BOOL = frozenset({S.Cmp, S.Classify})
+_EXACT = frozenset({S.Min, S.Max, S.Floor, S.Ceil, S.Trunc, S.Rint})
+_SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 
 
 # Vectors and selection -----------------------------------------------------------------------------------------------
@@ -285,43 +310,59 @@ def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:
     return x if have == want else code.emit(f"bitcast {have} {x} to {want}")
 
 
-def flat_position(op_type: ElementType, indices: Sequence[int]) -> int:
-    """Row-major position of a component."""
-    position = 0
-    for n, i in zip(element_shape(op_type), indices, strict=True):
-        position = position * n + i
-    return position
-
-
 def _component(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:
     """Extract or insert: by constant indices at no cost, by run-time ones through a chain of selects."""
-    insert = isinstance(op, VecInsert)
     composite: ElementType = op.operands[0].type  # type: ignore[assignment]
-    parts = operands[0]
-    chosen = op.operands[2:] if insert else op.operands[1:]
-    owners = [v.owner for v in chosen]
-    if all(isinstance(o, S.Const) for o in owners):
-        at = flat_position(composite, [o.attrs["value"] for o in owners])  # type: ignore[union-attr]
-        return (*parts[:at], operands[1][0], *parts[at + 1 :]) if insert else (parts[at],)
-    flags = _position_flags(code, op, composite, operands[2:] if insert else operands[1:], chosen, width)
-    dtype = scalar_of(composite)
-    if insert:
-        value = operands[1][0]
-        return tuple(_pick(code, f, dtype, value, p, width) for f, p in zip(flags, parts, strict=True))
-    result = parts[-1]
-    for flag, part in zip(flags[:-1], parts[:-1], strict=True):
-        result = _pick(code, flag, dtype, part, result, width)
-    return (result,)
+    shape, dtype = list(element_shape(composite)), scalar_of(composite)
+    first = 2 if isinstance(op, VecInsert) else 1
+    matches = [
+        _matches(code, value, x[0], n, width)
+        for value, x, n in zip(op.operands[first:], operands[first:], shape, strict=True)
+    ]
+    if isinstance(op, VecInsert):
+        return tuple(_inserted(code, operands[0], operands[1][0], "", matches, dtype, width))
+    return (_extracted(code, operands[0], matches, dtype, width),)
 
 
-def _position_flags(
-    code: Code, op: Op, composite: ElementType, indices: Sequence[Components], values: Sequence[object], width: int
-) -> list[str]:
-    """For each component, whether the indices name it."""
-    per_dim: list[list[str]] = []
-    for n, x, v in zip(element_shape(composite), indices, values, strict=True):
-        t: DType = v.type  # type: ignore[attr-defined]
-        per_dim.append([code.emit(f"icmp eq {register_type(t, width)} {x[0]}, {constant(t, i, width)}") for i in range(n)])
-    if len(per_dim) == 1:
-        return per_dim[0]
-    return [_flags(code, "and", a, b, width) for a in per_dim[0] for b in per_dim[1]]
+def _matches(code: Code, index: Value, x: str, n: int, width: int) -> list[str]:
+    """For each position along a dimension, whether the index is there: an i1 register, "true" or "false"."""
+    t: DType = index.type  # type: ignore[assignment]
+    if isinstance(index.owner, S.Const):
+        return ["true" if k == int(index.owner.attrs["value"]) else "false" for k in range(n)]
+    return [
+        code.emit(f"icmp eq {register_type(t, width)} {x}, {constant(t, k, width)}")
+        if wrapped(k, t) == k
+        else "false"
+        for k in range(n)
+    ]
+
+
+def _extracted(code: Code, parts: Components, matches: list[list[str]], dtype: DType, width: int) -> str:
+    """The component where all dimensions match; the last along each dimension that has no match."""
+    if not matches:
+        return parts[0]
+    here, inner = matches[0], len(parts) // len(matches[0])
+    chosen = here.index("true") if "true" in here else len(here) - 1
+    result = _extracted(code, parts[chosen * inner : (chosen + 1) * inner], matches[1:], dtype, width)
+    for k in range(len(here) - 1):
+        if here[k] not in ("true", "false"):
+            part = _extracted(code, parts[k * inner : (k + 1) * inner], matches[1:], dtype, width)
+            result = _pick(code, here[k], dtype, part, result, width)
+    return result
+
+
+def _inserted(
+    code: Code, parts: Components, value: str, where: str, matches: list[list[str]], dtype: DType, width: int
+) -> Iterator[str]:
+    """The components, with the value where all dimensions match and `where` (an i1 register, or "") holds."""
+    if not matches:
+        yield value if not where else _pick(code, where, dtype, value, parts[0], width)
+        return
+    here, inner = matches[0], len(parts) // len(matches[0])
+    for k, match in enumerate(here):
+        slice_ = parts[k * inner : (k + 1) * inner]
+        if match == "false":
+            yield from slice_
+            continue
+        both = where if match == "true" else match if not where else _flags(code, "and", where, match, width)
+        yield from _inserted(code, slice_, value, both, matches[1:], dtype, width)

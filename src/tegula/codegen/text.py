@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from tegula.errors import InternalError
-from tegula.types import DType, bfloat16, float16, float32, float64
+from tegula.ops.convert import convert
+from tegula.types import DType, bfloat16, float16, float32, to_numpy
+
+# From here on, halfway past the largest float32, rounding gives infinity.
+FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
 # An intrinsic that LLVM cannot lower ends the process, so only these are ever emitted.
 INTRINSICS = frozenset(
     {
-        *("fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "fma", "copysign", "fptosi.sat", "fptoui.sat"),
-        *("smin", "smax", "umin", "umax", "masked.load", "masked.store", "prefetch"),
+        *(
+            "fabs",
+            "sqrt",
+            "floor",
+            "ceil",
+            "trunc",
+            "roundeven",
+            "fma",
+            "copysign",
+            "fptosi.sat",
+            "fptoui.sat",
+        ),
+        *("smin", "smax", "umin", "umax", "minimumnum", "maximumnum"),
+        *("masked.load", "masked.store", "prefetch"),
     }
 )
 
@@ -41,29 +60,33 @@ def memory_type(dtype: DType) -> str:
     return "i8" if dtype.is_bool else scalar_type(dtype)
 
 
-def constant(dtype: DType, value: float | int | bool, width: int = 1) -> str:
-    """A literal, repeated in every element of a vector."""
+def constant(dtype: DType, value: float, width: int = 1) -> str:
+    """A literal, repeated in every element of a vector. Integers wrap; floats round once, too large ones to infinity."""
     text = _literal(dtype, value)
     return text if width == 1 else f"splat ({scalar_type(dtype)} {text})"
 
 
-def _literal(dtype: DType, value: float | int | bool) -> str:
+def _literal(dtype: DType, value: float) -> str:
     if dtype.is_bool:
         return "true" if value else "false"
     if not dtype.is_float:
-        return str(int(value))
-    if dtype in (float32, float64):
+        return str(wrapped(int(value), dtype))
+    if dtype.bits >= 32:
         return float_literal(float(value), dtype)
-    from tegula.types import to_numpy
+    bits = int.from_bytes(convert(np.array(value, np.float64), to_numpy(dtype)).tobytes(), "little")
+    return f"0xH{bits:04X}" if dtype is float16 else str(bits)
 
-    bits = int.from_bytes(to_numpy(dtype).type(value).tobytes(), "little")
-    return f"0xH{bits:04X}" if dtype is float16 else str(bits - (1 << dtype.bits) if bits >> (dtype.bits - 1) else bits)
+
+def wrapped(value: int, dtype: DType) -> int:
+    """An integer modulo the type's range."""
+    low = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+    return (value - low) % (1 << dtype.bits) + low
 
 
 def float_literal(value: float, dtype: DType) -> str:
-    """LLVM writes floats as the bits of the double of the same value."""
+    """A float32 or float64: LLVM writes both as the bits of the double of the same value."""
     if dtype is float32:
-        value = struct.unpack("f", struct.pack("f", value))[0] if abs(value) < 3.5e38 else float(value)
+        value = math.copysign(math.inf, value) if abs(value) >= FLOAT32_OVERFLOW else float(np.float32(value))
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
@@ -125,7 +148,12 @@ class Code:
 
     @contextmanager
     def loop(
-        self, start: str, stop: str, step: str = "1", carried: list[tuple[str, str]] | None = None, metadata: str = ""
+        self,
+        start: str,
+        stop: str,
+        step: str = "1",
+        carried: list[tuple[str, str]] | None = None,
+        metadata: str = "",
     ) -> Iterator[Loop]:
         """A counting loop over i64, start below stop on entry or not run at all. `carried`: (type, initial value) of
         values carried round it; set `loop.next` before the end of the body; `loop.results` are the final ones."""

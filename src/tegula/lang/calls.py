@@ -99,6 +99,8 @@ class Calls(State):
     def call(self, callee: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         if isinstance(callee, Builtin):
             return self.builtin(callee.name, args, kwargs, node)
+        if isinstance(callee, PublicFunction) and callee.name not in PUBLIC:
+            callee = self.library.get(callee.name)
         if isinstance(callee, PublicFunction):
             return self.public_call(callee.name, args, kwargs, node)
         if isinstance(callee, FuncDef):
@@ -113,7 +115,7 @@ class Calls(State):
         help = "decorate it with @tg.func" if isinstance(callee, Opaque) else ""
         raise E.TypeMismatch(self.location(node), help=help, what=what)
 
-    # Constants 
+    # Constants -------------------------------------------------------------------------------------------------------
 
     def with_constants(self, build: Callable[[Any], Any], args: Any) -> Any:
         """build(args); where it asks for a constant, names bound to constants count as such."""
@@ -178,7 +180,7 @@ class Calls(State):
         except KeyError:
             return NO_DEFAULT
 
-    # Builtins 
+    # Builtins --------------------------------------------------------------------------------------------------------
 
     def number(self, kind: type, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         """float(x), int(x), bool(x)."""
@@ -254,7 +256,7 @@ class Calls(State):
             spaced = [text for part in parts for text in (" ", part)][1:]
             self.builder.emit(Print, operands, {"parts": tuple(spaced)})
 
-    # Functions of the language 
+    # Functions of the language ---------------------------------------------------------------------------------------
 
     def argument(self, x: Any, node: ast.AST | None) -> Any:
         if isinstance(x, FUNCTIONS):
@@ -285,7 +287,7 @@ class Calls(State):
             raise TypeRule(f"the function {name} is not available")
         return self.call(target or PublicFunction(name), args, {}, None)
 
-    # Functions of the user 
+    # Functions of the user -------------------------------------------------------------------------------------------
 
     def call_function(self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):

@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Any, TypeVar, overload
 
 from tegula.ir import AccessClass, Kernel, LaunchClass
-from tegula.lang.annotations import ArrayAnnotation, TileAnnotation
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.kernel import trace
 from tegula.types import Type
@@ -130,6 +129,4 @@ def static(x: T) -> T:
 constant.__tegula_builtin__ = "constant"  # type: ignore[attr-defined]
 static.__tegula_builtin__ = "static"  # type: ignore[attr-defined]
 
-__all__ = [
-    "ArrayAnnotation", "FuncDef", "KernelDef", "KernelOptions", "TileAnnotation", "constant", "func", "kernel", "static",
-]  # fmt: skip
+__all__ = ["FuncDef", "KernelDef", "KernelOptions", "constant", "func", "kernel", "static"]

@@ -129,7 +129,7 @@ class FuncDef:
 
 
 class PublicFunction:
-    """A function of the language, as an object that Python code can import and pass around: `from tegula import sin`."""
+    """A function of the language as an object that Python code can import and pass around."""
 
     def __init__(self, name: str, doc: str | None = None) -> None:
         self.name = name

@@ -54,7 +54,7 @@ class Expressions(Calls):
         with self.ruled(node):
             return method(node)
 
-    # Names 
+    # Names -----------------------------------------------------------------------------------------------------------
 
     def _Constant(self, node: ast.Constant) -> Any:
         if node.value is None or isinstance(node.value, bool | int | float | str):
@@ -104,7 +104,7 @@ class Expressions(Calls):
             raise E.UnknownAttribute(self.location(node), owner=describe_type(owner), name=node.attr)
         return self.builder.attribute(owner, node.attr)
 
-    # Collections 
+    # Collections -----------------------------------------------------------------------------------------------------
 
     def _Tuple(self, node: ast.Tuple) -> Any:
         return tuple(self.expr(part) for part in node.elts)
@@ -147,7 +147,7 @@ class Expressions(Calls):
             what = f"a tuple of {len(owner)} has no item {numbers[0]}"
             raise E.TypeMismatch(self.location(node), what=what) from None
 
-    # Operators 
+    # Operators -------------------------------------------------------------------------------------------------------
 
     def _BinOp(self, node: ast.BinOp) -> Any:
         left, right = self.expr(node.left), self.expr(node.right)
@@ -241,7 +241,7 @@ class Expressions(Calls):
             raise E.TypeMismatch(self.location(node), what=what)
         return (left == right) == isinstance(op, ast.Eq)
 
-    # Conditions 
+    # Conditions ------------------------------------------------------------------------------------------------------
 
     def condition(self, node: ast.expr) -> Any:
         """The node as a truth value: a Python bool where it is constant, otherwise a bool Value."""

@@ -8,7 +8,6 @@ from tegula import errors as E
 from tegula.ir import AccessClass, Kernel, LaunchClass, Region
 from tegula.lang.aliases import blurred_changes
 from tegula.lang.definition import Definition, FuncDef
-from tegula.lang.library import standard_library
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
 from tegula.ops.control import Yield
@@ -37,7 +36,8 @@ def trace(
 ) -> Kernel:
     """The kernel that a definition means for the given parameter types and launch class.
 
-    `library`: the functions of the standard library by name, the whole of it by default. Raises a CompileError with all errors found."""
+    `library`: the functions of the standard library by name (none by default). Raises a CompileError with all errors
+    found."""
     parameters = definition.parameters
     if len(parameters) != len(param_types):
         what = f"{definition.name} takes {len(parameters)} arguments, got {len(param_types)}"
@@ -56,7 +56,7 @@ def trace(
         is_kernel=True,
         identity=definition,
     )
-    tracer = Tracer(builder, frame, launch, standard_library() if library is None else library)
+    tracer = Tracer(builder, frame, launch, library or {})
     builder.loc = source.location(source.tree)
     tracer.block(source.tree.body)
     builder.emit(Yield, [])

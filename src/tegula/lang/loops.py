@@ -78,7 +78,7 @@ class Bounds:
 
 
 class Loops(Branches):
-    # for ----------------------------------------------------------------------------------------------------
+    # for -------------------------------------------------------------------------------------------------------------
 
     def trace_for(self, node: ast.For) -> None:
         if node.orelse:
@@ -233,7 +233,7 @@ class Loops(Branches):
         else:
             self.assign(node.target, item)
 
-    # while --------------------------------------------------------------------------------------------------
+    # while -----------------------------------------------------------------------------------------------------------
 
     def trace_while(self, node: ast.While) -> None:
         if node.orelse:
@@ -318,7 +318,7 @@ class Loops(Branches):
             self.builder.emit(Yield, [self.builder.const(False, bool_)])
         return self.builder.one(If, [first], None, [second, other])
 
-    # Carrying 
+    # Carrying --------------------------------------------------------------------------------------------------------
 
     def _carried(self, body: Sequence[ast.stmt], held: set[str], target: ast.expr | None) -> list[Carried]:
         """What the body rebinds and is bound before it. A tile that is only changed in place is not carried."""

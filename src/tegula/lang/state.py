@@ -129,7 +129,7 @@ class State:
         self.handovers: set[Op] = set()  # reads made for joins
         self.calls: list[object] = []  # functions being inlined
 
-    # Places 
+    # Places ----------------------------------------------------------------------------------------------------------
 
     def location(self, node: ast.AST | None) -> Location:
         """The node's place; without one, the place where ops are being built."""
@@ -178,7 +178,7 @@ class State:
         del self.errors[snapshot.errors :]
         self.frame.return_at = snapshot.return_at
 
-    # Constants 
+    # Constants -------------------------------------------------------------------------------------------------------
 
     def static(self, x: Binding) -> Any:
         """The Python number behind a literal or a constant Value; None for anything else."""
@@ -188,7 +188,7 @@ class State:
             return x.owner.attrs["value"]
         return None
 
-    # Binding 
+    # Binding ---------------------------------------------------------------------------------------------------------
 
     def bind(self, name: str, x: Binding) -> None:
         """name = x. Literals get their default type; tiles become objects, shared ones keep their identity."""
@@ -217,7 +217,7 @@ class State:
         self.objects.add(made)
         return made
 
-    # Implemented by the layers above 
+    # Implemented by the layers above ---------------------------------------------------------------------------------
 
     def expr(self, node: ast.expr) -> Any:
         raise NotImplementedError

@@ -50,7 +50,7 @@ class Statements(Loops):
             if not (isinstance(x, Value) and isinstance(x.type, BufType)):
                 self.frame.names[node.target.id] = FAILED
 
-    # Simple statements 
+    # Simple statements -----------------------------------------------------------------------------------------------
 
     def _Pass(self, node: ast.Pass) -> None:
         pass
@@ -112,7 +112,7 @@ class Statements(Loops):
     def _While(self, node: ast.While) -> None:
         self.trace_while(node)
 
-    # Assignment 
+    # Assignment ------------------------------------------------------------------------------------------------------
 
     def _Assign(self, node: ast.Assign) -> None:
         value = self._thread_indices(node)

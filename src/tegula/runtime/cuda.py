@@ -7,7 +7,7 @@ def describe_devices() -> list[str]:
     """One line per CUDA device: number, name, compute capability.
 
     ImportError without the extra "gpu"; RuntimeError if the driver is missing or refuses."""
-    from cuda.core import Device
+    from cuda.core import Device  # pyright: ignore[reportMissingImports]
 
     try:
         devices = Device.get_all_devices()

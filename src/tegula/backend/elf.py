@@ -1,0 +1,107 @@
+"""The parts of a relocatable ELF64 file that loading needs."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tegula.errors import InternalError
+
+X86_64, AARCH64 = 62, 183
+SYMTAB, RELA, NOBITS, REL = 2, 4, 8, 9
+WRITE, ALLOC, EXECUTE, THREAD_LOCAL = 0x1, 0x2, 0x4, 0x400
+UNDEFINED, ABSOLUTE, COMMON = 0, 0xFFF1, 0xFFF2
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section header. `info` of a relocation table is the section that it changes."""
+
+    index: int
+    name: str
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+
+    @property
+    def loads(self) -> bool:
+        """Whether running code needs the section. Unwind tables are never registered, so they are left out."""
+        return bool(self.flags & ALLOC) and self.name != ".eh_frame"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    name: str
+    section: int
+    value: int
+
+
+class Elf:
+    """A parsed object. InternalError if the bytes are not a little-endian ELF64 object, or are cut short."""
+
+    def __init__(self, data: bytes) -> None:
+        if data[:6] != b"\x7fELF\x02\x01":
+            raise InternalError("not a little-endian ELF64 object")
+        self.data = data
+        try:
+            self.machine = struct.unpack_from("<H", data, 18)[0]
+            self.sections = self._sections()
+            self.symbols = self._symbols()
+        except (struct.error, IndexError, ValueError) as error:
+            raise InternalError(f"a damaged object: {error}") from error
+        if any(s.offset + s.size > len(data) for s in self.sections if s.kind != NOBITS):
+            raise InternalError("a damaged object: a section ends after the file")
+
+    def _sections(self) -> list[Section]:
+        (start,) = struct.unpack_from("<Q", self.data, 40)
+        size, count, names = struct.unpack_from("<HHH", self.data, 58)
+        rows = [_SECTION.unpack_from(self.data, start + k * size) for k in range(count)]
+        at = rows[names][4]
+        return [
+            Section(k, self._text(at + name), kind, flags, offset, size, link, info, max(align, 1))
+            for k, (name, kind, flags, _, offset, size, link, info, align, _) in enumerate(rows)
+        ]
+
+    def _symbols(self) -> list[Symbol]:
+        for table in self.sections:
+            if table.kind == SYMTAB:
+                names = self.sections[table.link].offset
+                rows = _SYMBOL.iter_unpack(self.data[table.offset : table.offset + table.size])
+                return [
+                    Symbol(self._text(names + name), section, value) for name, _, _, section, value, _ in rows
+                ]
+        return []
+
+    def _text(self, at: int) -> str:
+        return self.data[at : self.data.index(b"\0", at)].decode()
+
+    def relocations(self) -> Iterator[tuple[Section, int, int, int, int]]:
+        """(relocated section, offset in it, kind, symbol index, addend), for the sections that load."""
+        for table in self.sections:
+            if table.kind not in (RELA, REL) or not self.sections[table.info].loads:
+                continue
+            if table.kind == REL:
+                raise InternalError(f"relocations without addends in {table.name}")
+            section = self.sections[table.info]
+            for offset, info, addend in _RELOCATION.iter_unpack(
+                self.data[table.offset : table.offset + table.size]
+            ):
+                yield section, offset, info & 0xFFFFFFFF, info >> 32, addend
+
+    def undefined(self) -> list[str]:
+        """The names that the object needs from elsewhere."""
+        return sorted(
+            {
+                s.name
+                for s in self.symbols
+                if s.section == UNDEFINED and s.name and s.name != "_GLOBAL_OFFSET_TABLE_"
+            }
+        )

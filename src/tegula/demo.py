@@ -1,0 +1,195 @@
+"""The main job on whatever device is there: four kernels, each checked against NumPy and timed beside it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+import tegula as tg
+
+TILE = 64
+ROW = 1024
+TILE_N = 256
+N_ROWS = 512
+TOLERANCE = 2e-6
+
+
+@tg.kernel
+def tile_gemm(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(TILE, TILE), dtype=tg.float32)
+    count = int(A.shape[1] / TILE)
+    for k in range(count):
+        a = tg.tile_load(A, shape=(TILE, TILE), offset=(i * TILE, k * TILE))
+        b = tg.tile_load(B, shape=(TILE, TILE), offset=(k * TILE, j * TILE))
+        tg.tile_matmul(a, b, total)
+    tg.tile_store(C, total, offset=(i * TILE, j * TILE))
+
+
+@tg.kernel
+def row_softmax(x: tg.array2d[float], y: tg.array2d[float]):
+    i = tg.tid()
+    t = tg.tile_load(x[i], ROW)
+    e = tg.exp(t - tg.tile_max(t))
+    tg.tile_store(y[i], e / tg.tile_sum(e))
+
+
+@tg.func
+def activation(x: float):
+    return tg.sin(x * 1.1 + 0.1)
+
+
+@tg.func
+def squash(x: float):
+    return tg.tanh(tg.sqrt(tg.abs(x) + 1.0) * 0.7)
+
+
+@tg.kernel
+def pipelined(inp: tg.array2d[float], out: tg.array2d[float]):
+    a = tg.tile_load(inp, shape=(1, TILE_N), offset=(0, 0), storage="register")
+    for i in range(1, N_ROWS):
+        b = tg.tile_load(inp, shape=(1, TILE_N), offset=(i, 0), storage="register")
+        a = tg.tile_map(activation, a)
+        a = tg.tile_map(squash, a)
+        tg.tile_store(out, a, offset=(i - 1, 0))
+        a = b
+    a = tg.tile_map(activation, a)
+    a = tg.tile_map(squash, a)
+    tg.tile_store(out, a, offset=(N_ROWS - 1, 0))
+
+
+@tg.kernel
+def sum_of_squares(a: tg.array2d[tg.float64], result: tg.array[tg.float64]):
+    i, j = tg.tid()
+    value = a[i, j] * a[i, j]
+    tg.tile_atomic_add(result, tg.tile_sum(tg.tile(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A kernel on its data. `ours` launches it; `peer` does the same in NumPy; both return the result."""
+
+    name: str
+    size: str
+    ours: Callable[[], np.ndarray]
+    peer: Callable[[], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Seconds of the median run, NumPy's, and the relative error (2-norm)."""
+
+    job: Job
+    seconds: float
+    peer_seconds: float
+    error: float
+
+    @property
+    def right(self) -> bool:
+        return self.error <= TOLERANCE
+
+
+def jobs() -> Iterator[Job]:
+    rng = np.random.default_rng(42)
+    yield _gemm(rng)
+    yield _softmax(rng)
+    yield _pipelined(rng)
+    yield _sum_of_squares(rng)
+
+
+def _gemm(rng: np.random.Generator) -> Job:
+    n = 1024
+    a, b = (rng.random((n, n), dtype=np.float32) for _ in range(2))
+    A, B, C = tg.array(a), tg.array(b), tg.zeros((n, n))
+
+    def ours() -> np.ndarray:
+        tg.launch_tiled(tile_gemm, (n // TILE, n // TILE), inputs=[A, B], outputs=[C], block_dim=64)
+        return C.numpy()
+
+    return Job("tile_gemm", f"{n}x{n}x{n} float32", ours, lambda: a @ b)
+
+
+def _softmax(rng: np.random.Generator) -> Job:
+    rows = 4096
+    x = rng.random((rows, ROW), dtype=np.float32)
+    X, Y = tg.array(x), tg.zeros((rows, ROW))
+
+    def ours() -> np.ndarray:
+        tg.launch_tiled(row_softmax, rows, inputs=[X], outputs=[Y], block_dim=64)
+        return Y.numpy()
+
+    def peer() -> np.ndarray:
+        e = np.exp(x - x.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    return Job("row_softmax", f"{rows}x{ROW} float32", ours, peer)
+
+
+def _pipelined(rng: np.random.Generator) -> Job:
+    x = rng.random((N_ROWS, TILE_N), dtype=np.float32)
+    X, Y = tg.array(x), tg.zeros((N_ROWS, TILE_N))
+
+    def ours() -> np.ndarray:
+        tg.launch_tiled(pipelined, 1, inputs=[X], outputs=[Y], block_dim=TILE_N)
+        return Y.numpy()
+
+    def peer() -> np.ndarray:
+        y = np.sin(x * np.float32(1.1) + np.float32(0.1))
+        return np.tanh(np.sqrt(np.abs(y) + np.float32(1)) * np.float32(0.7))
+
+    return Job("pipelined", f"{N_ROWS}x{TILE_N} float32, one block", ours, peer)
+
+
+def _sum_of_squares(rng: np.random.Generator) -> Job:
+    n = 2048
+    x = rng.random((n, n))
+    X, total = tg.array(x), tg.zeros(1, dtype=tg.float64)
+
+    def ours() -> np.ndarray:
+        total.zero_()
+        tg.launch(sum_of_squares, (n, n), inputs=[X], outputs=[total])
+        return total.numpy()
+
+    return Job("sum_of_squares", f"{n}x{n} float64", ours, lambda: np.array([(x * x).sum()]))
+
+
+def measure(job: Job, runs: int = 7) -> Outcome:
+    """Check the result once, then time both in turn."""
+    found, wanted = job.ours().copy(), job.peer()
+    error = float(np.linalg.norm(found - wanted) / np.linalg.norm(wanted))
+    mine, theirs = [], []
+    for _ in range(runs):
+        mine.append(_seconds(job.ours))
+        theirs.append(_seconds(job.peer))
+    return Outcome(job, statistics.median(mine), statistics.median(theirs), error)
+
+
+def _seconds(f: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    f()
+    return time.perf_counter() - start
+
+
+def run(console: Console) -> int:
+    """Run all jobs with progress and print a table. The exit status: 1 if a result was wrong."""
+    outcomes: list[Outcome] = []
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task(f"kernels on {tg.get_device()}", total=4)
+        for job in jobs():
+            progress.update(task, description=job.name)
+            outcomes.append(measure(job))
+            progress.advance(task)
+    table = Table("kernel", "size", "time", "against NumPy", "relative error", title=f"Tegula on {tg.get_device()}")
+    for o in outcomes:
+        verdict = f"{o.error:.1e}" if o.right else f"[red]{o.error:.1e} WRONG[/red]"
+        speed = f"{o.peer_seconds / o.seconds:.2f} x as fast"
+        table.add_row(o.job.name, o.job.size, f"{o.seconds * 1e3:.2f} ms", speed, verdict)
+    console.print(table)
+    return 0 if all(o.right for o in outcomes) else 1
