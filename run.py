@@ -23,7 +23,10 @@ RUN_LOCK = ROOT / "requirements" / "run.lock"
 DEV_LOCK = ROOT / "requirements" / "dev.lock"  # holds everything that RUN_LOCK holds, in the same versions
 OLDEST, NEWEST = (3, 11), (3, 13)
 WORKERS = "2"
-STYLE = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
+STYLE = (
+    ("ruff", "check", "--output-format", "concise", "."),
+    ("ruff", "format", "--check", "--output-format", "concise", "."),
+)
 
 
 class SetupError(Exception):

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,16 @@ import pytest
 
 from tegula.backend.llvm import compile_object
 from tegula.backend.loader import LoadedObject, load, undefined_symbols
+from tegula.codegen.atomics import atomic, atomic_element, compare_and_swap
 from tegula.codegen.memory import Memory
 from tegula.codegen.scalar import lower
 from tegula.codegen.text import Code, constant
 from tegula.errors import InternalError
+from tegula.interp.memory import UPDATES
 from tegula.ir import Op, Value
 from tegula.ops import REGISTRY
 from tegula.ops import scalar as S
+from tegula.ops.array import ATOMICS
 from tegula.ops.base import Elementwise
 from tegula.ops.convert import Bitcast, Cast, convert
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
@@ -44,11 +48,12 @@ from tegula.types import (
 
 TARGETS = [get_target("x86-64-v3"), get_target()] if get_target().vector_bytes > 32 else [get_target()]
 WIDTHS = (1, 8, 16)
+NARROW = (DTYPES["float8_e4m3"], DTYPES["float8_e5m2"])
 SCALAR_LOOP = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.vectorize.enable", i1 false}\n'
 Body = Callable[[Code, Memory, str], None]
 
 
-# Compiling and calling -----------------------------------------------------------------------------------------------
+# Compiling and calling --------------------------------------------------------------------------------------
 
 
 def function_text(name: str, parameters: int, body: Body, width: int, code: Code) -> str:
@@ -76,7 +81,9 @@ class Program:
     def compiled(self, target: CpuTarget) -> LoadedObject:
         bits = target.vector_bytes * 8
         attributes = f'attributes #0 = {{ nounwind "no-builtins" "prefer-vector-width"="{bits}" }}\n'
-        made = compile_object("\n".join([*self.functions, *sorted(self.declared), attributes, SCALAR_LOOP]), target)
+        made = compile_object(
+            "\n".join([*self.functions, *sorted(self.declared), attributes, SCALAR_LOOP]), target
+        )
         assert undefined_symbols(made) == []
         return load(made)
 
@@ -94,13 +101,14 @@ def assert_same_bits(got: np.ndarray, want: np.ndarray, what: str, *operands: np
     bits = f"u{got.dtype.itemsize}"
     same = got.view(bits) == np.ascontiguousarray(want).view(bits)
     if got.dtype.kind not in "iub":
-        same |= np.isnan(got) & np.isnan(want)
+        with np.errstate(invalid="ignore"):
+            same |= np.isnan(got) & np.isnan(want)
     bad = np.flatnonzero(~same.all(axis=1))
     shown = [[x[k].tolist() for x in operands] for k in bad[:4]]
     assert not len(bad), f"{what}: {len(bad)} differ; of {shown} got {got[bad[:4]]}, not {want[bad[:4]]}"
 
 
-# Data ----------------------------------------------------------------------------------------------------------------
+# Data -------------------------------------------------------------------------------------------------------
 
 
 def corners(dtype: DType) -> np.ndarray:
@@ -112,15 +120,17 @@ def corners(dtype: DType) -> np.ndarray:
         info = np.iinfo(n)
         near = [v for c in (info.min, 0, info.max, dtype.bits, 1 << 24, 1 << 53) for v in range(c - 2, c + 3)]
         return np.array(sorted({v for v in near if info.min <= v <= info.max}), n)
-    bits = np.array([v for k in range(dtype.bits) for v in ((1 << k) - 1, 1 << k, (1 << k) + 1)], f"u{n.itemsize}")
+    bits = np.array(
+        [v for k in range(dtype.bits) for v in ((1 << k) - 1, 1 << k, (1 << k) + 1)], f"u{n.itemsize}"
+    )
     limits = [s * v for k in (7, 8, 15, 16, 31, 32, 63, 64) for v in (2.0**k - 1, 2.0**k) for s in (1, -1)]
-    plain = [0.0, -0.0, 0.5, 1.0, 1.5, 2.5, -0.5, -1.0, -1.5, 448.0, 464.0, 465.0, 61440.0, 65519.0, 65520.0, *limits]
+    plain = [0.0, -0.0, 0.5, 1.0, 1.5, 2.5, -0.5, -1.0, -1.5, 448.0, 464.0, 465.0, 61440.0, 65519.0, 65520.0]
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.concatenate([bits.view(n), (~bits).view(n), np.array(plain).astype(n)])
+        return np.concatenate([bits.view(n), (~bits).view(n), np.array([*plain, *limits]).astype(n)])
 
 
 def between(dtype: DType) -> np.ndarray:
-    """The values of the narrower types and what lies just beside the middle of two of them, as float32 or float64."""
+    """Values of the narrower types and what lies in and just beside the middle of two of them, as `dtype`."""
     n = to_numpy(dtype)
     out = []
     for narrow in ("float16", "bfloat16", "float8_e4m3", "float8_e5m2", "float32"):
@@ -128,12 +138,15 @@ def between(dtype: DType) -> np.ndarray:
         if to.bits >= dtype.bits:
             continue
         count = 1 << to.bits if to.bits == 8 else 2048
-        picked = np.arange(count) if to.bits == 8 else np.random.default_rng(1).integers(0, 1 << to.bits, count)
-        exact = picked.astype(f"u{to.bits // 8}").view(to_numpy(to)).astype(n)
-        following = (picked + 1).astype(f"u{to.bits // 8}").view(to_numpy(to)).astype(n)
+        picked = np.arange(count)
+        if to.bits > 8:
+            picked = np.random.default_rng(1).integers(0, 1 << to.bits, count)
         with np.errstate(all="ignore"):
+            exact = picked.astype(f"u{to.bits // 8}").view(to_numpy(to)).astype(n)
+            following = (picked + 1).astype(f"u{to.bits // 8}").view(to_numpy(to)).astype(n)
             middle = exact + (following - exact) / 2
-            out += [exact, middle, np.nextafter(middle, n.type(np.inf)), np.nextafter(middle, n.type(-np.inf))]
+            above, below = (np.nextafter(middle, n.type(to)) for to in (np.inf, -np.inf))
+            out += [exact, middle, above, below]
     return np.concatenate(out)
 
 
@@ -169,7 +182,7 @@ def padded(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.resize(x, -(-len(x) // 16) * 16))
 
 
-# Elementwise ops and conversions -------------------------------------------------------------------------------------
+# Elementwise ops and conversions ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -234,6 +247,16 @@ def conversion_cases() -> Iterator[Case]:
                 yield made(Bitcast, [source], {"to": to})
 
 
+def meaning(op: Op, data: tuple[np.ndarray, ...]) -> np.ndarray:
+    """What the reference says; arithmetic of 8-bit floats is that of float32, rounded once."""
+    small = to_numpy(op.operands[-1].type)  # type: ignore[arg-type]
+    through = isinstance(op, Elementwise) and op.operands[-1].type in NARROW
+    with np.errstate(all="ignore"):
+        wide = [convert(x, np.dtype(np.float32)) for x in data] if through else data
+        made = np.ascontiguousarray(type(op).ref(op.attrs, *wide))  # type: ignore[attr-defined]
+        return convert(made, small) if through and made.dtype != np.bool_ else made
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
 @pytest.mark.parametrize("cases", [elementwise_cases, conversion_cases], ids=["elementwise", "conversions"])
 def test_ops_mean_their_reference(cases: Callable[[], Iterator[Case]], target: CpuTarget) -> None:
@@ -244,8 +267,249 @@ def test_ops_mean_their_reference(cases: Callable[[], Iterator[Case]], target: C
     loaded = program.compiled(target)
     for case, names in plan:
         data = case.data()
-        want = np.ascontiguousarray(type(case.op).ref(case.op.attrs, *data))  # type: ignore[attr-defined]
+        want = meaning(case.op, data)
         for width, name in names.items():
             got = np.zeros(len(data[0]), to_numpy(case.result))
             call(loaded, name, [*data, got], len(got))
             assert_same_bits(got, want, f"{case} at width {width}", *data)
+
+
+# Vectors, constants -----------------------------------------------------------------------------------------
+
+
+def element_body(op: Op, width: int, constants: dict[int, Op]) -> Body:
+    """Operands and result component-major: component c of element i at c * 64 + i. `constants`: those known."""
+
+    def emit(code: Code, memory: Memory, index: str) -> None:
+        def at(k: int, t: ElementType, c: int) -> str:
+            return memory.offset(f"%p{k}", memory.add(index, str(64 * c)), scalar_of(t))
+
+        values = []
+        for k, v in enumerate(op.operands):
+            t: ElementType = v.type  # type: ignore[assignment]
+            if k in constants:
+                values.append(lower(code, constants[k], [], width))
+            else:
+                values.append(
+                    tuple(memory.load(at(k, t, c), scalar_of(t), width) for c in range(components(t)))
+                )
+        result: ElementType = op.result.type  # type: ignore[assignment]
+        for c, part in enumerate(lower(code, op, values, width)):
+            memory.store(at(len(values), result, c), part, scalar_of(result), width)
+
+    return emit
+
+
+def const(value: Any, t: ElementType) -> Op:
+    return S.Const([], [t], {"value": value, "type": t})
+
+
+def vector_cases() -> Iterator[tuple[Op, dict[int, Op]]]:
+    v3, m23, narrow = VecType(3, float32), MatType(2, 3, float32), VecType(200, uint8)
+    f, i = Value(float32), Value(int32)
+    for t in (v3, m23):
+        n = components(t)
+        yield VecMake([f] * n, [t], {"type": t}), {}
+        yield VecSplat([f], [t], {"type": t}), {}
+        yield S.Select([Value(bool_), Value(t), Value(t)], [t]), {}
+        flags = VecType(n, bool_) if t is v3 else MatType(2, 3, bool_)
+        yield S.Select([Value(flags), Value(t), Value(t)], [t]), {}
+        yield S.Add([Value(t), Value(t)], [t]), {}
+        indices = [i] * len(element_shape(t))
+        yield VecExtract([Value(t), *indices], [float32]), {}
+        yield VecInsert([Value(t), f, *indices], [t]), {}
+    yield VecInsert([Value(narrow), Value(uint8), Value(int8)], [narrow]), {}
+    yield VecExtract([Value(m23), Value(int64), Value(uint8)], [float32]), {}
+    for row, col in ((1, 2), (0, 5), (-1, 1), (7, -7)):
+        known = [const(row, int32), const(col, int32)]
+        for given in ({0: known[0]}, {1: known[1]}, {0: known[0], 1: known[1]}):
+            at = [given[k].result if k in given else i for k in (0, 1)]
+            yield VecExtract([Value(m23), *at], [float32]), {1 + k: c for k, c in given.items()}
+            yield VecInsert([Value(m23), f, *at], [m23]), {2 + k: c for k, c in given.items()}
+
+
+def test_components_are_picked_and_replaced_as_the_reference_says() -> None:
+    program, plan = Program(), []
+    for op, known in vector_cases():
+        names = {w: program.add(len(op.operands) + 1, element_body(op, w, known), w) for w in WIDTHS}
+        plan.append((op, known, names))
+    loaded = program.compiled(TARGETS[-1])
+    rng = np.random.default_rng(3)
+    for op, known, names in plan:
+        data = []
+        for k, v in enumerate(op.operands):
+            t: ElementType = v.type  # type: ignore[assignment]
+            shape = (64, *element_shape(t))
+            if k in known:
+                data.append(np.full(shape, known[k].attrs["value"], to_numpy(scalar_of(t))))
+            elif scalar_of(t).is_int and isinstance(op, VecExtract | VecInsert) and not element_shape(t):
+                low = -3 if scalar_of(t).is_signed else 0
+                data.append(rng.integers(low, 5, shape).astype(to_numpy(scalar_of(t))))
+            else:
+                data.append(random_bits(scalar_of(t), int(np.prod(shape)), 4).reshape(shape))
+        want = type(op).ref(op.attrs, *data)  # type: ignore[attr-defined]
+        result: ElementType = op.result.type  # type: ignore[assignment]
+        packed = [np.ascontiguousarray(np.moveaxis(x.reshape(64, -1), 0, 1)) for x in data]
+        for width, name in names.items():
+            got = np.zeros((components(result), 64), to_numpy(scalar_of(result)))
+            call(loaded, name, [*packed, got], 64)
+            assert_same_bits(
+                np.ascontiguousarray(got.T), want.reshape(64, -1), f"{op.NAME} at width {width}", *data
+            )
+
+
+def test_constants_wrap_and_round_as_in_the_interpreter() -> None:
+    values: list[Any] = [0, 1, -1, 300, -300, 1 << 40, 0.1, -0.0, 1e-45, 3.4028235677973366e38, 1e300, -1e300]
+    values += [float("inf"), float("nan"), 65519.999, 1.00390625 + 2**-40, 464.0, 464.0001]
+    program, plan = Program(), []
+    for dtype in DTYPES.values():
+        for value in values:
+            if dtype.is_int and not isinstance(value, int):
+                continue
+
+            def body(
+                code: Code, memory: Memory, index: str, dtype: DType = dtype, value: Any = value
+            ) -> None:
+                (made,) = lower(code, const(value, dtype), [], 8)
+                memory.store(memory.offset("%p0", index, dtype), made, dtype, 8)
+
+            plan.append((dtype, value, program.add(1, body, 8)))
+    loaded = program.compiled(TARGETS[-1])
+    for dtype, value, name in plan:
+        n = to_numpy(dtype)
+        if dtype.is_int:
+            low = np.iinfo(n).min
+            want = np.full(8, (int(value) - int(low)) % (1 << dtype.bits) + int(low), n)
+        else:
+            want = convert(np.full(8, value, np.float64), n)
+        got = np.zeros(8, n)
+        call(loaded, name, [got], 8)
+        assert_same_bits(got, want, f"constant {value} of {dtype}")
+
+
+def test_constant_vectors_have_their_components() -> None:
+    code = Code()
+    t = MatType(2, 2, int32)
+    assert lower(code, const(((1, 2), (3, 4)), t), [], 1) == ("1", "2", "3", "4")
+    assert lower(code, const(7, t), [], 1) == ("7",) * 4
+    assert constant(uint8, 257, 4) == "splat (i8 1)"
+
+
+def test_only_known_intrinsics_are_emitted() -> None:
+    with pytest.raises(InternalError, match="tanh"):
+        Code().call("tanh", "f32", "float", "float %x")
+
+
+# Memory, atomics --------------------------------------------------------------------------------------------
+
+
+def test_masked_access_leaves_the_rest_alone() -> None:
+    program, names = Program(), {}
+    for dtype in DTYPES.values():
+
+        def body(code: Code, memory: Memory, index: str, dtype: DType = dtype) -> None:
+            mask = memory.load(memory.offset("%p0", index, bool_), bool_, 8)
+            fill = memory.load(memory.offset("%p1", index, dtype), dtype, 8)
+            got = memory.masked_load(memory.offset("%p2", index, dtype), dtype, 8, mask, fill)
+            memory.store(memory.offset("%p3", index, dtype), got, dtype, 8)
+            memory.masked_store(memory.offset("%p4", index, dtype), got, dtype, 8, mask)
+
+        names[dtype] = program.add(5, body, 8)
+    loaded = program.compiled(TARGETS[-1])
+    for dtype, name in names.items():
+        mask, fill, source, old = (random_bits(t, 64, k) for k, t in enumerate((bool_, dtype, dtype, dtype)))
+        got, stored = np.zeros_like(source), old.copy()
+        call(loaded, name, [mask, fill, source, got, stored], 64)
+        assert_same_bits(got, np.where(mask, source, fill), f"masked load of {dtype}")
+        assert_same_bits(stored, np.where(mask, source, old), f"masked store of {dtype}")
+
+
+def atomic_cases() -> Iterator[tuple[str, DType]]:
+    for dtype in DTYPES.values():
+        for kind in ATOMICS:
+            bitwise, arithmetic = kind in ("and", "or", "xor"), kind in ("add", "sub")
+            if dtype.is_int or not (bitwise or (arithmetic and dtype.is_bool)):
+                yield kind, dtype
+
+
+def atomic_body(kind: str, dtype: DType, plain: bool) -> Body:
+    def emit(code: Code, memory: Memory, index: str) -> None:
+        at = [memory.offset(f"%p{k}", index, dtype) for k in range(3)]
+        old = atomic(code, kind, at[1], dtype, memory.load(at[0], dtype), plain)
+        memory.store(at[2], old, dtype)
+
+    return emit
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+def test_atomics_mean_the_ops(target: CpuTarget) -> None:
+    program, plan = Program(), []
+    for kind, dtype in atomic_cases():
+        for plain in (False, True):
+            plan.append((kind, dtype, program.add(3, atomic_body(kind, dtype, plain), 1)))
+    loaded = program.compiled(target)
+    for kind, dtype, name in plan:
+        value, old = operands(dtype, 2)
+        target_array, got = old.copy(), np.zeros_like(old)
+        call(loaded, name, [value, target_array, got], len(old))
+        assert_same_bits(got, old, f"previous value of atomic {kind} of {dtype}")
+        assert_same_bits(target_array, UPDATES[kind](old, value), f"atomic {kind} of {dtype}", old, value)
+
+
+def test_compare_and_swap_compares_bits() -> None:
+    program, plan = Program(), []
+    for dtype in DTYPES.values():
+        for plain in (False, True):
+
+            def body(
+                code: Code, memory: Memory, index: str, dtype: DType = dtype, plain: bool = plain
+            ) -> None:
+                at = [memory.offset(f"%p{k}", index, dtype) for k in range(4)]
+                expected, value = (memory.load(p, dtype) for p in at[:2])
+                memory.store(at[3], compare_and_swap(code, at[2], dtype, expected, value, plain), dtype)
+
+            plan.append((dtype, program.add(4, body, 1)))
+    loaded = program.compiled(TARGETS[-1])
+    for dtype, name in plan:
+        expected, old = operands(dtype, 2)
+        value, bits = old[::-1].copy(), f"u{old.dtype.itemsize}"
+        held, got = old.copy(), np.zeros_like(old)
+        call(loaded, name, [expected, value, held, got], len(old))
+        want = np.where(old.view(bits) == expected.view(bits), value, old)
+        assert (got.view(bits) == old.view(bits)).all(), dtype
+        assert (held.view(bits) == want.view(bits)).all(), dtype
+
+
+def test_atomics_of_vectors_update_each_component() -> None:
+    program, t = Program(), VecType(3, float32)
+
+    def body(code: Code, memory: Memory, index: str) -> None:
+        unit = memory.mul(index, "3")
+        value = memory.load_element(memory.offset("%p0", unit, float32), t)
+        atomic_element(code, "max", memory.offset("%p1", unit, float32), t, value)
+
+    name = program.add(2, body, 1)
+    value, old = (random_bits(float32, 48, k) for k in (1, 2))
+    got = old.copy()
+    call(program.compiled(TARGETS[-1]), name, [value, got], 16)
+    assert_same_bits(got, S.Max.ref({}, old, value), "atomic max of vectors")
+
+
+def test_threads_lose_no_update() -> None:
+    program, types = Program(), (int32, float32, DTYPES["float16"])
+    names = {}
+    for dtype in types:
+
+        def body(code: Code, memory: Memory, index: str, dtype: DType = dtype) -> None:
+            atomic(code, "add", "%p0", dtype, constant(dtype, 1))
+
+        names[dtype] = program.add(1, body, 1)
+    loaded = program.compiled(TARGETS[-1])
+    for dtype, name in names.items():
+        total = np.zeros(1, to_numpy(dtype))
+        threads = [Thread(target=call, args=(loaded, name, [total], 1000)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert total[0] == 2000, dtype

@@ -146,9 +146,8 @@ def _widen(code: Code, x: str, source: DType, width: int) -> str:
     magnitude = ints.op("and", bits, 0x7F)
     sign = ints.op("shl", ints.op("and", bits, 0x80), 24)
     floats = vector_of("float", width)
-    scaled = code.emit(
-        f"fmul {floats} {ints.to(ints.op('shl', magnitude, 20), 'float')}, {constant(float32, 2.0**120, width)}"
-    )
+    tiny = ints.to(ints.op("shl", magnitude, 20), "float")
+    scaled = code.emit(f"fmul {floats} {tiny}, {constant(float32, 2.0**120, width)}")
     value = ints.op("or", ints.of(scaled, "float"), sign)
     nan = ints.op("or", sign, 0x7FC00000)
     return ints.to(ints.pick(ints.test("eq", magnitude, 0x7F), nan, value), "float")

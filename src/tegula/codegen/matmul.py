@@ -132,6 +132,11 @@ def block_cycles(rows: int, vectors: int, k: int) -> int:
     return k * max(rows * vectors, rows + vectors, IN_FLIGHT) + 2 * rows * vectors + 12
 
 
+def unrolled(cells: int, k: int) -> int:
+    """Steps of k in one turn of the loop: few accumulators would leave it with little but its own control."""
+    return min(k, ceil(16 / cells))
+
+
 def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Blocking:
     """The blocking with the least code among those of nearly the least estimated time. Its accumulators, B vectors and
     one A value fit the registers."""
@@ -143,7 +148,7 @@ def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Block
         for height in range(1, min(m, MAX_ROWS, (registers - 1 - width) // width) + 1):
             rows = balanced(m, height)
             cycles = sum(r.count * p.count * block_cycles(r.size, p.size, k) for r in rows for p in panels)
-            code = sum(r.size * p.size + r.size + p.size for r in rows for p in panels)
+            code = sum(unrolled(c := r.size * p.size, k) * (c + r.size + p.size) for r in rows for p in panels)
             found.append((cycles, code, Blocking(lanes, rows, panels)))
     limit = NEARLY * min(cycles for cycles, _, _ in found)
     return min((f for f in found if f[0] <= limit), key=lambda f: (f[1], f[0]))[2]
@@ -366,7 +371,7 @@ class _Block:
         if self.product._work() <= STRAIGHT:
             sums = self._steps("0", k, sums)
         else:
-            unroll = min(k, max(1, ceil(16 / len(self.cells))))
+            unroll = unrolled(len(self.cells), k)
             if k >= unroll:
                 with self.code.loop("0", str(k - k % unroll), str(unroll), list(zip(types, sums, strict=True))) as loop:
                     loop.next = self._steps(loop.index, unroll, loop.values)

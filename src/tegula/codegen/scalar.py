@@ -61,8 +61,9 @@ def elementwise(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> 
         made = elementwise(code, op, float32, wide, width)
         if kind in _TO_BOOL:
             return made
-        narrow = narrow_exact(code, made, dtype, width) if kind in _EXACT else None
-        return narrow or convert(code, made, float32, dtype, width)
+        if kind in _EXACT:
+            return narrow_exact(code, made, dtype, width)
+        return convert(code, made, float32, dtype, width)
     rule = (_FLOAT if dtype.is_float else _BOOL if dtype.is_bool else _INT).get(kind)
     if rule is None:
         raise InternalError(f"no lowering of {op.NAME} for {dtype}")
@@ -106,7 +107,7 @@ def _compare(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str
     return code.emit(f"icmp {pred} {t} {xs[0]}, {xs[1]}")
 
 
-# Integers ------------------------------------------------------------------------------------------------------------
+# Integers ---------------------------------------------------------------------------------------------------
 
 
 def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str, str, str]:
@@ -192,7 +193,7 @@ def _invert(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
     return code.emit(f"xor {register_type(dtype, width)} {xs[0]}, {ones}")
 
 
-# Floats --------------------------------------------------------------------------------------------------------------
+# Floats -----------------------------------------------------------------------------------------------------
 
 
 def _sign_bit(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
@@ -281,13 +282,13 @@ _FLOAT: dict[type[Op], Rule] = {
     S.Cmp: _compare,
     S.Classify: _classify,
 }
-# What 16- and 8-bit floats are spared: rounding of results that need none, or the way through float32 altogether.
+# What 16- and 8-bit floats are spared: rounding where it changes nothing, or the whole way through float32.
 _TO_BOOL = frozenset({S.Cmp, S.Classify})
 _EXACT = frozenset({S.Min, S.Max, S.Floor, S.Ceil, S.Trunc, S.Rint})
 _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 
 
-# Vectors and selection -----------------------------------------------------------------------------------------------
+# Vectors and selection --------------------------------------------------------------------------------------
 
 
 def _select(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:

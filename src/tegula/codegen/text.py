@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +11,6 @@ import numpy as np
 from tegula.errors import InternalError
 from tegula.ops.convert import convert
 from tegula.types import DType, bfloat16, float16, float32, to_numpy
-
-# From here on, halfway past the largest float32, rounding gives infinity.
-FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
 
 # An intrinsic that LLVM cannot lower ends the process, so only these are ever emitted.
 INTRINSICS = frozenset(
@@ -61,7 +57,7 @@ def memory_type(dtype: DType) -> str:
 
 
 def constant(dtype: DType, value: float, width: int = 1) -> str:
-    """A literal, repeated in every element of a vector. Integers wrap; floats round once, too large ones to infinity."""
+    """A literal, repeated in every element of a vector. Integers wrap; floats round, if too large to infinity."""
     text = _literal(dtype, value)
     return text if width == 1 else f"splat ({scalar_type(dtype)} {text})"
 
@@ -86,7 +82,8 @@ def wrapped(value: int, dtype: DType) -> int:
 def float_literal(value: float, dtype: DType) -> str:
     """A float32 or float64: LLVM writes both as the bits of the double of the same value."""
     if dtype is float32:
-        value = math.copysign(math.inf, value) if abs(value) >= FLOAT32_OVERFLOW else float(np.float32(value))
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
     return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
 
 
@@ -114,7 +111,7 @@ class Code:
         return name
 
     def call(self, intrinsic: str, suffix: str, result: str, args: str) -> str:
-        """A call of a whitelisted intrinsic; `result` is its type ("void" for none), `args` its typed operands."""
+        """A call of a whitelisted intrinsic. `result`: its type, or "void". `args`: its typed operands."""
         self._declare(intrinsic, suffix, result, args)
         text = f"call {result} @llvm.{intrinsic}.{suffix}({args})"
         if result == "void":
@@ -127,7 +124,7 @@ class Code:
             raise InternalError(f"the intrinsic {intrinsic} is not on the list of those known to lower")
         self.declared.add(f"declare {result} @llvm.{intrinsic}.{suffix}({', '.join(_types_of(args))})")
 
-    # Blocks ----------------------------------------------------------------------------------------------------------
+    # Blocks -------------------------------------------------------------------------------------------------
 
     def label(self, prefix: str = "b") -> str:
         self._next += 1
@@ -155,8 +152,10 @@ class Code:
         carried: list[tuple[str, str]] | None = None,
         metadata: str = "",
     ) -> Iterator[Loop]:
-        """A counting loop over i64, start below stop on entry or not run at all. `carried`: (type, initial value) of
-        values carried round it; set `loop.next` before the end of the body; `loop.results` are the final ones."""
+        """A counting loop over i64, not run unless start is below stop.
+
+        `carried`: (type, initial value) of values carried round it; set `loop.next` before the end of the body;
+        `loop.results` are the final ones. `metadata`: text after the branch back, as in ", !llvm.loop !0"."""
         made = Loop(self, start, stop, step, carried or [], metadata)
         made.open()
         yield made
@@ -164,7 +163,7 @@ class Code:
 
 
 class Loop:
-    """A counting loop under construction. `index` and `values` are the counter and the carried values in its body."""
+    """A counting loop under construction. In its body `index` is the counter, `values` the carried values."""
 
     def __init__(
         self, code: Code, start: str, stop: str, step: str, carried: list[tuple[str, str]], metadata: str

@@ -1,0 +1,146 @@
+"""Atomic updates of elements in memory, as LLVM IR. What the operations mean is said in `ops/scalar.py`.
+
+Vectors and matrices are updated component by component. An atomic orders no other accesses (monotonic). `plain=True`
+asks for a load, the operation and a store instead, where no other thread can come between."""
+
+from __future__ import annotations
+
+from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.text import Code, memory_type, register_type
+from tegula.errors import InternalError
+from tegula.ir import Op
+from tegula.ops import scalar as S
+from tegula.types import DType, ElementType, components, float32, float64, scalar_of
+
+_OPS: dict[str, type[Op]] = {
+    **{"add": S.Add, "sub": S.Sub, "min": S.Min, "max": S.Max},
+    **{"and": S.And, "or": S.Or, "xor": S.Xor},
+}
+
+
+def atomic_element(
+    code: Code,
+    kind: str,
+    pointer: str,
+    dtype: ElementType,
+    value: Components,
+    component_stride: int = 1,
+    plain: bool = False,
+) -> Components:
+    """One of `ops.array.ATOMICS` on each component of the element at `pointer`; the previous components.
+
+    `component_stride` is the distance of two components in scalars."""
+    scalar = scalar_of(dtype)
+    assert len(value) == components(dtype)
+    return tuple(
+        atomic(code, kind, _component(code, pointer, scalar, c * component_stride), scalar, part, plain)
+        for c, part in enumerate(value)
+    )
+
+
+def _component(code: Code, pointer: str, dtype: DType, at: int) -> str:
+    return pointer if at == 0 else code.emit(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {at}")
+
+
+def atomic(code: Code, kind: str, pointer: str, dtype: DType, value: str, plain: bool = False) -> str:
+    """A read-modify-write of one scalar; the previous value. InternalError for what the type cannot do."""
+    if plain:
+        old = from_bits(code, code.emit(f"load {_bits(dtype)}, ptr {pointer}, align {_align(dtype)}"), dtype)
+        new = to_bits(code, _combined(code, kind, dtype, old, value), dtype)
+        code.line(f"store {_bits(dtype)} {new}, ptr {pointer}, align {_align(dtype)}")
+        return old
+    if kind == "exch":
+        return from_bits(code, _instruction(code, "xchg", pointer, dtype, to_bits(code, value, dtype)), dtype)
+    if dtype.is_int:
+        unsigned = "u" if dtype.kind == "u" and kind in ("min", "max") else ""
+        return _instruction(code, unsigned + kind, pointer, dtype, value)
+    if dtype in (float32, float64) and kind in ("add", "sub"):
+        t = register_type(dtype, 1)
+        return code.emit(f"atomicrmw f{kind} ptr {pointer}, {t} {value} monotonic, align {_align(dtype)}")
+    return _swap_until_unchanged(code, kind, pointer, dtype, value)
+
+
+def _instruction(code: Code, name: str, pointer: str, dtype: DType, bits: str) -> str:
+    return code.emit(
+        f"atomicrmw {name} ptr {pointer}, {_bits(dtype)} {bits} monotonic, align {_align(dtype)}"
+    )
+
+
+def _combined(code: Code, kind: str, dtype: DType, old: str, value: str) -> str:
+    if kind == "exch":
+        return value
+    if kind not in _OPS:
+        raise InternalError(f"no atomic '{kind}'")
+    return elementwise(code, _OPS[kind]([], []), dtype, [old, value], 1)
+
+
+def _swap_until_unchanged(code: Code, kind: str, pointer: str, dtype: DType, value: str) -> str:
+    """For what machines have no instruction for: min and max of floats, arithmetic of narrow floats."""
+    bits = _bits(dtype)
+    first = code.emit(f"load atomic {bits}, ptr {pointer} monotonic, align {_align(dtype)}")
+    head, done, before = code.label("again"), code.label("swapped"), code.block
+    code.jump(head)
+    code.place(head)
+    seen = code.fresh("seen")
+    phi_at = len(code.lines)
+    code.line("")
+    new = to_bits(code, _combined(code, kind, dtype, from_bits(code, seen, dtype), value), dtype)
+    found, swapped = _exchange(code, pointer, dtype, seen, new)
+    code.lines[phi_at] = f"  {seen} = phi {bits} [ {first}, %{before} ], [ {found}, %{code.block} ]"
+    code.branch(swapped, done, head)
+    code.place(done)
+    return from_bits(code, found, dtype)
+
+
+def compare_and_swap(
+    code: Code, pointer: str, dtype: DType, expected: str, value: str, plain: bool = False
+) -> str:
+    """Store `value` if the scalar at `pointer` has the bits of `expected`; the previous value.
+
+    Bits are compared: a NaN equals itself, and -0 is not +0."""
+    expected, value = (to_bits(code, x, dtype) for x in (expected, value))
+    if not plain:
+        return from_bits(code, _exchange(code, pointer, dtype, expected, value)[0], dtype)
+    bits = _bits(dtype)
+    old = code.emit(f"load {bits}, ptr {pointer}, align {_align(dtype)}")
+    same = code.emit(f"icmp eq {bits} {old}, {expected}")
+    new = code.emit(f"select i1 {same}, {bits} {value}, {bits} {old}")
+    code.line(f"store {bits} {new}, ptr {pointer}, align {_align(dtype)}")
+    return from_bits(code, old, dtype)
+
+
+def _exchange(code: Code, pointer: str, dtype: DType, expected: str, value: str) -> tuple[str, str]:
+    """One compare-and-swap on bits: what was there, and whether it was as expected."""
+    bits = _bits(dtype)
+    pair = code.emit(
+        f"cmpxchg ptr {pointer}, {bits} {expected}, {bits} {value} monotonic monotonic, align {_align(dtype)}"
+    )
+    return tuple(code.emit(f"extractvalue {{ {bits}, i1 }} {pair}, {k}") for k in (0, 1))  # type: ignore[return-value]
+
+
+# Scalars and their bits in memory ---------------------------------------------------------------------------
+
+
+def _bits(dtype: DType) -> str:
+    return f"i{dtype.bits}"
+
+
+def _align(dtype: DType) -> int:
+    return dtype.bits // 8
+
+
+def to_bits(code: Code, value: str, dtype: DType) -> str:
+    """The integer that a scalar is in memory."""
+    t, bits = register_type(dtype, 1), _bits(dtype)
+    if t == bits:
+        return value
+    return code.emit(f"{'zext' if dtype.is_bool else 'bitcast'} {t} {value} to {bits}")
+
+
+def from_bits(code: Code, value: str, dtype: DType) -> str:
+    t, bits = register_type(dtype, 1), _bits(dtype)
+    if t == bits:
+        return value
+    if dtype.is_bool:
+        return code.emit(f"icmp ne i8 {value}, 0")
+    return code.emit(f"bitcast {bits} {value} to {t}")

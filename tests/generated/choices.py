@@ -1,0 +1,40 @@
+"""Where generated programs get their decisions from, and what has been seen in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass
+class Choices:
+    """Decisions by a source of integers: `draw(n)` is one of 0 to n - 1, and 0 is the simplest."""
+
+    draw: Callable[[int], int]
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def pick(self, options: Sequence[T]) -> T:
+        return options[self.draw(len(options))]
+
+    def number(self, low: int, high: int) -> int:
+        """From low to high, both included."""
+        return low + self.draw(high - low + 1)
+
+    def chance(self, percent: int) -> bool:
+        return self.draw(100) >= 100 - percent
+
+    def of(self, weighted: Sequence[tuple[int, Any]]) -> Any:
+        """One of several values by weight."""
+        at = self.draw(sum(w for w, _ in weighted))
+        for weight, value in weighted:
+            at -= weight
+            if at < 0:
+                return value
+        raise AssertionError
+
+    def note(self, *features: str) -> None:
+        self.seen.update(features)

@@ -1,0 +1,310 @@
+"""Random expressions over tiles and scalars whose value does not depend on the order of evaluation.
+
+Floats are small integral numbers throughout: `Term.bound` is the largest magnitude, and operands are clamped before a
+result could need rounding. Integers wrap, so they need no bound."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from choices import Choices
+
+INTS = ("int32", "int8", "int16", "int64", "uint8", "uint16", "uint32", "uint64")
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+DTYPES = ("float32", "int32", *FLOATS[1:], *INTS[1:])
+INPUT = (12, 12)
+SMALL = 8
+WIDE = 64
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Name:
+    """A variable: a tile of `shape`, or a scalar where that is (). `uniform`: the same in every lane."""
+
+    text: str
+    dtype: str
+    shape: Shape = ()
+    uniform: bool = True
+    shared: bool = False
+    bound: float = SMALL
+
+
+@dataclass(frozen=True)
+class Term:
+    text: str
+    bound: float
+
+
+def is_float(dtype: str) -> bool:
+    return dtype in FLOATS
+
+
+def literal(value: int, dtype: str) -> str:
+    return f"{float(value)}" if is_float(dtype) else str(value)
+
+
+class Expressions:
+    """Expressions over the names in scope. `lanes`: whether lane-varying scalars may be used."""
+
+    def __init__(self, choices: Choices, block_dim: int) -> None:
+        self.c = choices
+        self.block_dim = block_dim
+        self.scope: list[Name] = []
+        self.inputs: dict[str, str] = {}
+        self.functions: dict[str, list[str]] = {}
+        self.cooperative = True
+
+    # Terms -----------------------------------------------------------------------------------------------------------
+
+    def term(self, dtype: str, shape: Shape = (), uniform: bool = False, depth: int = 2) -> Term:
+        """A tile of that shape, or a scalar; `uniform` asks for a scalar that is the same in every lane."""
+        if depth == 0 or self.c.chance(25):
+            return self.leaf(dtype, shape, uniform)
+        kinds = [(4, self.arithmetic), (2, self.unary), (2, self.choice), (2, self.converted), (1, self.called)]
+        if not is_float(dtype):
+            kinds.append((3, self.bits))
+        if shape and self.cooperative:
+            kinds += [(3, self.reshaped), (2, self.reduced), (1, self.scanned), (2, self.product)]
+        return self.c.of(kinds)(dtype, shape, uniform, depth - 1)
+
+    def small(self, dtype: str, shape: Shape, uniform: bool, depth: int, limit: int = WIDE) -> Term:
+        """A term whose magnitude is at most `limit` where that matters."""
+        made = self.term(dtype, shape, uniform, depth)
+        return made if not is_float(dtype) or made.bound <= limit else self.clamped(made, dtype)
+
+    def clamped(self, made: Term, dtype: str) -> Term:
+        return Term(f"tg.clamp({made.text}, {literal(-SMALL, dtype)}, {literal(SMALL, dtype)})", SMALL)
+
+    def settled(self, dtype: str, shape: Shape = (), uniform: bool = False, depth: int = 2) -> str:
+        """Text of a term that may be kept in a variable."""
+        return self.small(dtype, shape, uniform, depth, SMALL).text
+
+    # Leaves ----------------------------------------------------------------------------------------------------------
+
+    def names(self, dtype: str, shape: Shape, uniform: bool) -> list[Name]:
+        return [
+            n for n in self.scope if n.dtype == dtype and n.shape == shape and (n.uniform or not uniform or shape)
+        ]
+
+    def leaf(self, dtype: str, shape: Shape, uniform: bool) -> Term:
+        known = self.names(dtype, shape, uniform)
+        if known and self.c.chance(75):
+            name = self.c.pick(known)
+            return Term(name.text, name.bound)
+        return self.tile_leaf(dtype, shape) if shape else self.scalar_leaf(dtype, uniform)
+
+    def tile_leaf(self, dtype: str, shape: Shape, storage: str | None = None) -> Term:
+        storage = storage or self.c.pick(["register", "shared"])
+        place = f', storage="{storage}"'
+        kinds = ["load", "load", "zeros", "ones", "full"]
+        if len(shape) == 1:
+            kinds.append("arange")
+        if shape == (self.block_dim,):
+            kinds += ["tile", "tile"]
+        kind = self.c.pick(kinds)
+        self.c.note(f"tile_{kind}" if kind != "tile" else "tile", f"dtype {dtype}", f"storage {storage}")
+        if kind == "load":
+            return Term(f"tg.tile_load({self.source(dtype, shape)}{place})", SMALL)
+        if kind in ("zeros", "ones"):
+            return Term(f"tg.tile_{kind}({shape}, dtype=tg.{dtype}{place})", 1)
+        if kind == "full":
+            value = self.small(dtype, (), True, 1, SMALL)
+            return Term(f"tg.tile_full({shape}, tg.{dtype}({value.text}){place})", SMALL)
+        if kind == "arange":
+            return Term(f"tg.tile_arange(0, {shape[0]}, dtype=tg.{dtype}{place})", shape[0])
+        return Term(f"tg.tile({self.settled(dtype, (), False, 1)})", SMALL)
+
+    def source(self, dtype: str, shape: Shape) -> str:
+        """Array, shape and offset of a load, sometimes over the edge of the array."""
+        array = self.inputs.setdefault(dtype, f"x_{dtype}")
+        at = [self.c.pick(["0", "i", "n", str(self.c.number(1, 11))]) for _ in shape]
+        if len(shape) == 1:
+            row = self.c.pick(["i", "n", "3"])
+            filling = f", fill={literal(3, dtype)}" if self.c.chance(20) else ""
+            return f"{array}[{row}], shape={shape[0]}, offset={at[0]}{filling}"
+        if len(shape) == 3:
+            return f"{array}_3, shape={shape}, offset=({', '.join(at)})"
+        return f"{array}, shape={shape}, offset=({', '.join(at)})"
+
+    def scalar_leaf(self, dtype: str, uniform: bool) -> Term:
+        tiles = [n for n in self.scope if n.shape and n.dtype == dtype and n.shape != (0,)]
+        kinds = [(2, "literal"), (2, "index")]
+        if tiles:
+            kinds.append((3 if self.cooperative else 1, "element"))
+        if not uniform:
+            kinds.append((2, "lane array"))
+            if self.cooperative and any(n.shape == (self.block_dim,) for n in tiles):
+                kinds.append((3, "untile"))
+        kind = self.c.of(kinds)
+        self.c.note(f"scalar {kind}", f"dtype {dtype}")
+        if kind == "literal":
+            return Term(f"tg.{dtype}({literal(self.c.number(0, SMALL), dtype)})", SMALL)
+        if kind == "index":
+            return Term(f"tg.{dtype}({self.index(uniform)})", 40)
+        if kind == "lane array":
+            array = self.inputs.setdefault(dtype, f"x_{dtype}")
+            return Term(f"{array}[{self.index(uniform)} % 12, {self.index(uniform)} % 12]", SMALL)
+        if kind == "untile":
+            name = self.c.pick([n for n in tiles if n.shape == (self.block_dim,)])
+            return Term(f"tg.untile({name.text})", name.bound)
+        name = self.c.pick(tiles)
+        at = ", ".join(f"{self.index(uniform)} % {extent}" for extent in name.shape)
+        return Term(f"{name.text}[{at}]", name.bound)
+
+    def index(self, uniform: bool) -> str:
+        """A non-negative int32."""
+        options = ["0", "i", "n", "5"] if uniform else ["j", "i", "n", "(j + 1)", "(j * 3)", "7"]
+        counters = [n.text for n in self.scope if n.text.startswith("k") and (n.uniform or not uniform)]
+        return self.c.pick(options + counters)
+
+    # Operations ------------------------------------------------------------------------------------------------------
+
+    def arithmetic(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        op = self.c.pick(["+", "-", "*", "min", "max", "%", "//", "/"])
+        self.c.note(f"op {op}", f"op {op} {'float' if is_float(dtype) else 'int'}")
+        a = self.small(dtype, shape, uniform, depth)
+        scalar = shape and self.c.chance(30)
+        b = self.small(dtype, () if scalar else shape, uniform or bool(scalar), depth)
+        if scalar and self.c.chance(50):
+            a, b = b, a
+        if op in ("min", "max"):
+            return Term(f"tg.{op}({a.text}, {b.text})", max(a.bound, b.bound))
+        text = f"({a.text} {op} {b.text})"
+        if op in "+-":
+            return Term(text, a.bound + b.bound)
+        if op == "*":
+            return Term(text, a.bound * b.bound)
+        if not is_float(dtype):
+            return Term(text, math.inf)
+        if op == "/":
+            return Term(f"tg.floor(tg.clamp({text}, {float(-SMALL)}, {float(SMALL)}))", SMALL)
+        divisor = self.c.pick(["2.0", "3.0", "-3.0"])
+        return Term(f"({a.text} {op} {divisor})", a.bound)
+
+    def unary(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        op = self.c.pick(["-", "abs", "clamp", "floor", "sqrt"] if is_float(dtype) else ["-", "abs", "~", "clamp"])
+        self.c.note(f"op {'neg' if op == '-' else op}")
+        a = self.small(dtype, shape, uniform, depth)
+        if op in "-~":
+            return Term(f"({op}{a.text})", a.bound)
+        if op == "clamp":
+            low = literal(0 if dtype.startswith("u") else -3, dtype)
+            return Term(f"tg.clamp({a.text}, {low}, {literal(5, dtype)})", 5)
+        if op == "sqrt":
+            return Term(f"tg.floor(tg.sqrt(tg.abs({a.text})))", a.bound)
+        return Term(f"tg.{op}({a.text})", a.bound)
+
+    def bits(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        op = self.c.pick(["&", "|", "^", "<<", ">>"])
+        self.c.note(f"op {op}")
+        a = self.term(dtype, shape, uniform, depth)
+        b = self.term(dtype, shape, uniform, depth)
+        return Term(f"({a.text} {op} {b.text})", math.inf)
+
+    def condition(self, shape: Shape = (), uniform: bool = False, depth: int = 1) -> str:
+        dtype = self.c.pick(DTYPES)
+        compare = self.c.pick(["<", "<=", "==", "!=", ">", ">="])
+        self.c.note(f"op {compare}")
+        a, b = self.term(dtype, shape, uniform, depth), self.term(dtype, shape, uniform, 0)
+        return f"({a.text} {compare} {b.text})"
+
+    def choice(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        a, b = self.small(dtype, shape, uniform, depth), self.small(dtype, shape, uniform, depth)
+        if shape or self.c.chance(50):
+            self.c.note("where")
+            test = self.condition(shape, uniform, 1)
+            return Term(f"tg.where({test}, {a.text}, {b.text})", max(a.bound, b.bound))
+        self.c.note("conditional expression")
+        test = self.condition((), True if self.cooperative else uniform, 1)
+        return Term(f"({a.text} if {test} else {b.text})", max(a.bound, b.bound))
+
+    def converted(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        other = self.c.pick(DTYPES)
+        self.c.note("cast")
+        a = self.term(other, shape, uniform, depth)
+        text = f"tg.tile_astype({a.text}, tg.{dtype})" if shape else f"tg.{dtype}({a.text})"
+        made = Term(text, a.bound if is_float(other) else math.inf)
+        return self.clamped(made, dtype) if is_float(dtype) and made.bound > WIDE else made
+
+    def called(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        known = self.functions.get(dtype)
+        if not known:
+            return self.leaf(dtype, shape, uniform)
+        name = self.c.pick(known)
+        a, b = (self.small(dtype, shape, uniform, depth, SMALL) for _ in range(2))
+        self.c.note("tile_map" if shape else "call")
+        return Term(f"tg.tile_map({name}, {a.text}, {b.text})" if shape else f"{name}({a.text}, {b.text})", SMALL)
+
+    # Tiles -----------------------------------------------------------------------------------------------------------
+
+    def reshaped(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        size = math.prod(shape)
+        kinds = ["reshape", "slice", "broadcast"]
+        kinds += ["transpose"] if len(shape) == 2 else []
+        kinds += ["concat"] if shape[0] % 2 == 0 else []
+        kind = self.c.pick(kinds)
+        self.c.note(kind)
+        if kind == "transpose":
+            a = self.term(dtype, shape[::-1], uniform, depth)
+            return Term(f"tg.tile_transpose({a.text})", a.bound)
+        if kind == "reshape":
+            a = self.term(dtype, (size,) if len(shape) > 1 else (1, size), uniform, depth)
+            return Term(f"tg.tile_reshape({a.text}, {shape})", a.bound)
+        if kind == "broadcast":
+            a = self.term(dtype, (*shape[:-1], 1), uniform, depth)
+            return Term(f"tg.tile_broadcast({a.text}, {shape})", a.bound)
+        if kind == "concat":
+            half = (shape[0] // 2, *shape[1:])
+            a, b = self.term(dtype, half, uniform, depth), self.term(dtype, half, uniform, depth)
+            return Term(f"tg.tile_concat(({a.text}, {b.text}), axis=0)", max(a.bound, b.bound))
+        step = self.c.pick([1, 2, -1])
+        extra = self.c.number(0, 2)
+        whole = (shape[0] * abs(step) + extra, *shape[1:])
+        a = self.term(dtype, whole, uniform, depth)
+        part = f"{extra}:" if step != -1 else f"{shape[0] - 1}::-1"
+        part += f":{step}" if step == 2 else ""
+        return Term(f"{a.text}[{part}]" if self._plain(a) else f"({a.text})[{part}]", a.bound)
+
+    @staticmethod
+    def _plain(a: Term) -> bool:
+        return a.text.isidentifier()
+
+    def reduced(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        """A reduction along an axis that gives the wanted shape, or of everything, broadcast to it."""
+        kind = self.c.pick(["sum", "min", "max", "reduce"])
+        self.c.note(f"tile_{kind}")
+        function = "tg.tile_reduce(tg.max, " if kind == "reduce" else f"tg.tile_{kind}("
+        extent = self.c.pick([4, 3, 8])
+        grown = extent if kind == "sum" else 1
+        if len(shape) <= 2 and self.c.chance(60):
+            self.c.note("axis reduction")
+            axis = self.c.number(0, len(shape))
+            a = self.small(dtype, (*shape[:axis], extent, *shape[axis:]), uniform, depth, SMALL)
+            return Term(f"{function}{a.text}, axis={axis})", a.bound * grown)
+        a = self.small(dtype, (extent,), uniform, depth, SMALL)
+        return Term(f"tg.tile_broadcast({self._ranked(f'{function}{a.text})', len(shape))}, {shape})", a.bound * grown)
+
+    @staticmethod
+    def _ranked(text: str, rank: int) -> str:
+        return text if rank == 1 else f"tg.tile_reshape({text}, {(1,) * rank})"
+
+    def scanned(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        kind = self.c.pick(["inclusive", "exclusive", "max_inclusive", "min_inclusive"])
+        if is_float(dtype) and dtype.endswith("16"):
+            kind = "max_inclusive"
+        self.c.note(f"tile_scan_{kind}")
+        a = self.small(dtype, shape, uniform, depth, SMALL)
+        grown = math.prod(shape) if kind.endswith("clusive") and "_" not in kind else 1
+        return Term(f"tg.tile_scan_{kind}({a.text})", a.bound * grown)
+
+    def product(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
+        if len(shape) != 2:
+            return self.arithmetic(dtype, shape, uniform, depth)
+        inner = self.c.pick([4, 3, 8])
+        self.c.note("matmul")
+        a = self.small(dtype, (shape[0], inner), uniform, depth, SMALL)
+        b = self.small(dtype, (inner, shape[1]), uniform, depth, SMALL)
+        return Term(f"({a.text} @ {b.text})", a.bound * b.bound * inner)

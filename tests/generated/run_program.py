@@ -1,0 +1,54 @@
+"""Building a generated program, and running it in the interpreter and on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from agreement import agree
+from expressions import INPUT, SMALL, is_float
+from programs import BLOCKS, OUT, Program
+
+import tegula as tg
+
+REFUSED = (
+    *("divergent-cooperative-op", "cooperative-after-return", "unordered-access", "merged-shared-tiles"),
+    *("unbound-name",),
+)
+"""What a right compiler may answer to a generated program instead of compiling it."""
+
+
+def build(program: Program) -> Any:
+    """The kernel object."""
+    space: dict[str, Any] = {"tg": tg}
+    for name, text in program.functions.items():
+        exec(text, space)
+        space[name] = tg.func(source=text)(space[name])
+    exec(program.text, space)
+    return tg.kernel(source=program.text)(space["kernel"])
+
+
+def arguments(program: Program) -> list[Any]:
+    rng = np.random.default_rng(0)
+    out: list[Any] = [3]
+    for dtype in program.inputs:
+        low = 0 if dtype.startswith("u") else -SMALL
+        for shape in (INPUT, (4, 5, 6)):
+            values = rng.integers(low, SMALL + 1, shape)
+            if not is_float(dtype):
+                edge = np.iinfo(dtype)
+                values = np.where(rng.random(shape) < 0.2, rng.choice([edge.min, edge.max], shape), values)
+            out.append(tg.array(values.astype(getattr(tg, dtype)(0).dtype), dtype=getattr(tg, dtype)))
+    return out + [tg.zeros((BLOCKS + 1) * OUT, dtype=getattr(tg, t)) for t in program.outputs]
+
+
+def compare(program: Program) -> str:
+    """Run it both ways. "" or the code of the error by which it was refused."""
+    try:
+        agree(build(program), arguments(program), program.dims, program.block_dim)
+    except tg.CompileError as e:
+        codes = {x.CODE for x in getattr(e, "errors", [e])}
+        if codes - set(REFUSED):
+            raise
+        return min(codes)
+    return ""

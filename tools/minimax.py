@@ -1,0 +1,293 @@
+"""Compute the polynomial coefficients of the standard library: `python tools/minimax.py` writes coefficients.py.
+
+Each fit is the polynomial of a given degree with the least maximal weighted error on an interval, found by Remez
+exchange in high precision. Coefficients are then rounded to the precision they are used in."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from mpmath import mp, mpf
+
+TARGET = Path(__file__).parent.parent / "src" / "tegula" / "stdlib" / "coefficients.py"
+Real = Callable[[mpf], mpf]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """`f` on [low, high] by a polynomial of `degree`; `weight` turns its error into the error that matters."""
+
+    f: Real
+    degree: int
+    low: object
+    high: object
+    weight: Real = lambda t: mpf(1)
+
+
+def evaluate(coefficients: list[mpf], t: mpf) -> mpf:
+    total = mpf(0)
+    for c in reversed(coefficients):
+        total = total * t + c
+    return total
+
+
+def minimax(fit: Fit) -> tuple[list[mpf], mpf]:
+    """Coefficients, lowest first, and the maximal weighted error."""
+    n, low, high = fit.degree, mpf(fit.low), mpf(fit.high)
+    count = 24 * (n + 2)
+    grid = [(low + high) / 2 - (high - low) / 2 * mp.cos(mp.pi * i / count) for i in range(count + 1)]
+    values = [fit.f(t) for t in grid]
+    weights = [fit.weight(t) for t in grid]
+    chosen = [round(i * count / (n + 1)) for i in range(n + 2)]
+    for _ in range(12):
+        rows = mp.matrix(n + 2, n + 2)
+        for r, i in enumerate(chosen):
+            for power in range(n + 1):
+                rows[r, power] = grid[i] ** power
+            rows[r, n + 1] = (-1) ** r / weights[i]
+        solved = mp.lu_solve(rows, mp.matrix([values[i] for i in chosen]))
+        coefficients, level = [solved[k] for k in range(n + 1)], abs(solved[n + 1])
+        errors = [w * (v - evaluate(coefficients, t)) for t, v, w in zip(grid, values, weights, strict=True)]
+        worst = max(map(abs, errors))
+        if worst <= level * mpf("1.01"):
+            break
+        chosen = exchanged(errors, n + 2)
+    return coefficients, worst
+
+
+def exchanged(errors: list[mpf], wanted: int) -> list[int]:
+    """The extremes of the error, alternating in sign; the smallest at the ends are dropped."""
+    extremes: list[int] = []
+    for i, e in enumerate(errors):
+        if extremes and (errors[extremes[-1]] > 0) == (e > 0):
+            if abs(e) > abs(errors[extremes[-1]]):
+                extremes[-1] = i
+        else:
+            extremes.append(i)
+    while len(extremes) > wanted:
+        extremes.pop(0 if abs(errors[extremes[0]]) < abs(errors[extremes[-1]]) else -1)
+    return extremes
+
+
+def after(f: Real, known: list[object], step: int = 1) -> Real:
+    """(f(t) - known polynomial) / t**len(known), with Taylor coefficients near 0, for a smooth f."""
+
+    def rest(t: mpf) -> mpf:
+        with mp.workprec(mp.prec * 4):
+            t = t if abs(t) > mpf(2) ** -60 else mpf(2) ** -60
+            return (f(t) - sum(mpf(c) * t**k for k, c in enumerate(known))) / t ** len(known)
+
+    return rest
+
+
+def odd(f: Real) -> Real:
+    """(f(x) / x - 1) / t as a function of t = x * x, for an odd f with slope 1."""
+    return after(lambda t: f(mp.sqrt(t)) / mp.sqrt(t), [1])
+
+
+def log_tail(f: mpf) -> mpf:
+    """(log(1 + f) - f + f f / 2) / f**3."""
+    return after(mp.log1p, [0, 1, mpf(-1) / 2])(f)
+
+
+def atanh_tail(z: mpf) -> mpf:
+    """(2 atanh(s) - 2 s) / (s z) at z = s s."""
+    return 2 * odd(mp.atanh)(z)
+
+
+def atanh_tail2(z: mpf) -> mpf:
+    return after(lambda t: 2 * mp.atanh(mp.sqrt(t)) / mp.sqrt(t), [2, mpf(2) / 3])(z)
+
+
+def erf_slope(t: mpf) -> mpf:
+    """erf(x) / x - 1 at t = x * x."""
+    with mp.workprec(mp.prec * 2):
+        x = mp.sqrt(max(t, mpf(2) ** -100))
+        return mp.erf(x) / x - 1
+
+
+def log_erfc(x: mpf) -> mpf:
+    return mp.log(mp.erfc(x))
+
+
+def scaled_erfc(pivot: int) -> Real:
+    """exp(x x) erfc(x) (1 + 2 x) as a function of q = (x - pivot) / (x + pivot)."""
+
+    def f(q: mpf) -> mpf:
+        x = pivot * (1 + q) / (1 - q)
+        return mp.exp(x * x) * mp.erfc(x) * (1 + 2 * x)
+
+    return f
+
+
+def q_range(pivot: int, low: float, high: float) -> tuple[mpf, mpf]:
+    return (mpf(low) - pivot) / (mpf(low) + pivot), (mpf(high) - pivot) / (mpf(high) + pivot)
+
+
+def inverse_erf(complement: mpf) -> mpf:
+    """The y with erfc(y) = complement, by Newton's method on log(erfc)."""
+    if complement > mpf("0.5"):
+        y = (1 - complement) * mp.sqrt(mp.pi) / 2
+    else:
+        w = -mp.log(complement)
+        y = mp.sqrt(w - mp.log(mp.pi * w) / 2) if w > 2 else mpf(0.5)
+    for _ in range(60):
+        tail = mp.erfc(y)
+        slope = -2 / mp.sqrt(mp.pi) * mp.exp(-y * y)
+        if complement > mpf("0.5"):
+            step = (tail - complement) / slope
+        else:
+            step = mp.log(tail / complement) * tail / slope
+        y -= step
+        if abs(step) < abs(y) * mpf(2) ** (-mp.prec + 12):
+            break
+    return y
+
+
+def erfinv_of_w(shift: float, root: bool) -> Real:
+    """erfinv(x) / x at u, where w = -log((1 - x)(1 + x)) and u = w - shift, or sqrt(w) - shift."""
+
+    def f(u: mpf) -> mpf:
+        with mp.workprec(mp.prec + 60):
+            w = (u + shift) ** 2 if root else u + shift
+            w = max(w, mpf(2) ** -80)
+            gap = mp.exp(-w)  # 1 - x x
+            x = mp.sqrt(-mp.expm1(-w))
+            return inverse_erf(gap / (1 + x)) / x
+
+    return f
+
+
+def fits() -> dict[str, tuple[int, Fit]]:
+    """Name to (bits of the format, fit)."""
+    ln2, ln10 = mp.log(2), mp.log(10)
+    half_ln2 = ln2 / 2 * mpf("1.001")
+    quarter = mpf("0.79")
+    half_log = ln10 * mp.log10(2) / 2 / ln10 * mpf("1.001")
+    m_low, m_high = mp.sqrt(mpf(1) / 2) - 1 - mpf("1e-6"), mp.sqrt(2) - 1 + mpf("1e-6")
+    z_log = ((mp.sqrt(2) - 1) / (mp.sqrt(2) + 1)) ** 2 * mpf("1.0001")
+    z_atan = (mp.sqrt(2) - 1) ** 2 * mpf("1.001")
+
+    def cube(f: mpf) -> mpf:
+        return abs(f) ** 2
+
+    def tail_weight(t: mpf) -> mpf:
+        return max(t, mpf(2) ** -40)
+
+    def tan_weight(t: mpf) -> mpf:
+        return tail_weight(t)
+
+    out: dict[str, tuple[int, Fit]] = {}
+
+    def both(name: str, f: Real, degrees: tuple[int, int], low: object, high: object, weight: Real) -> None:
+        for bits, degree, suffix in ((24, degrees[0], "32"), (53, degrees[1], "64")):
+            if degree:
+                out[f"{name}_{suffix}"] = (bits, Fit(f, degree, low, high, weight))
+
+    square = lambda r: r * r + mpf(2) ** -40  # noqa: E731
+    both("EXP", after(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
+    both("EXP2", after(lambda r: mp.exp(r * ln2), [1]), (5, 12), "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30)
+    both("EXP10", after(lambda r: mp.exp(r * ln10), [1]), (5, 12), -half_log, half_log, lambda r: abs(r) + mpf(2) ** -30)
+    both("LOG", log_tail, (7, 0), m_low, m_high, cube)
+    both("ATANH", atanh_tail, (0, 6), 0, z_log, tail_weight)
+    both("ATANH2", atanh_tail2, (0, 9), 0, z_log, lambda z: tail_weight(z) ** 2)
+    out["POW_LOG_32"] = (53, Fit(atanh_tail, 4, 0, z_log, tail_weight))
+    out["POW_EXP_32"] = (53, Fit(after(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30))
+    both("SIN", odd(mp.sin), (3, 6), 0, quarter**2, tail_weight)
+    both("COS", after(lambda t: mp.cos(mp.sqrt(t)), [1, mpf(-1) / 2]), (2, 5), 0, quarter**2, lambda t: tail_weight(t) ** 2)
+    both("TAN", odd(mp.tan), (6, 14), 0, quarter**2, tan_weight)
+    both("ASIN", odd(mp.asin), (4, 11), 0, mpf("0.2501"), tail_weight)
+    both("ATAN", odd(mp.atan), (4, 11), 0, z_atan, tail_weight)
+    both("SINH", odd(mp.sinh), (3, 7), 0, mpf("1.001"), tail_weight)
+    both("TANH", odd(mp.tanh), (4, 11), 0, mpf("0.3907"), tail_weight)
+    both("ERF", erf_slope, (5, 10), 0, mpf("0.8472"), lambda t: mpf(1))
+    out["ERF_TAIL_32"] = (24, Fit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
+    out["ERFC_32"] = (24, Fit(scaled_erfc(2), 10, *q_range(2, 0.5, 10.3)))
+    out["ERFC_64"] = (53, Fit(scaled_erfc(4), 22, *q_range(4, 0.5, 27.6)))
+    relative = lambda f: lambda u: 1 / f(u)  # noqa: E731
+    for name, bits, degree, low, high, shift, root in (
+        ("ERFINV_NEAR_32", 24, 8, "0", "5.001", 2.5, False),
+        ("ERFINV_FAR_32", 24, 8, "2.236", "4.1", 3.0, True),
+        ("ERFINV_NEAR_64", 53, 22, "0", "6.2501", 3.125, False),
+        ("ERFINV_MID_64", 53, 17, "2.4999", "4.0001", 3.25, True),
+        ("ERFINV_FAR_64", 53, 15, "3.9999", "6.1", 5.0, True),
+    ):
+        f = erfinv_of_w(shift, root)
+        out[name] = (bits, Fit(f, degree, mpf(low) - shift, mpf(high) - shift, relative(f)))
+    return out
+
+
+def rounded(value: mpf, bits: int) -> float:
+    return float(np.float32(float(value))) if bits == 24 else float(value)
+
+
+def two_over_pi(bits_per_word: int, zeros: int, words: int) -> list[int]:
+    """The binary digits of 2 / pi after the point, cut into words, after `zeros` words of 0."""
+    with mp.workprec(bits_per_word * words + 64):
+        digits = int(mp.floor(2 / mp.pi * mpf(2) ** (bits_per_word * (words - zeros))))
+    mask = (1 << bits_per_word) - 1
+    return [digits >> (bits_per_word * (words - 1 - k)) & mask for k in range(words)]
+
+
+def split(value: mpf, bits: list[int], format_bits: int) -> list[float]:
+    """`value` as a sum of numbers of so many bits each; the last has the format's precision."""
+    parts: list[float] = []
+    for b in [*bits, format_bits]:
+        with mp.workprec(b):
+            part = +value
+        parts.append(float(part))
+        value = value - part
+    return parts
+
+
+def constants() -> dict[str, tuple[float, ...]]:
+    """Constants as unevaluated sums, leading part first."""
+    half_pi, ln2 = mp.pi / 2, mp.log(2)
+    return {
+        "HALF_PI_32": tuple(split(half_pi, [24, 24], 24)),
+        "HALF_PI_64": tuple(split(half_pi, [53, 53], 53)),
+        "LN2_32": tuple(split(ln2, [16], 24)),
+        "LN2_64": tuple(split(ln2, [42], 53)),
+        "LN2_PAIR_64": tuple(split(ln2, [42, 53], 53)),
+        "LOG2E_32": tuple(split(1 / ln2, [24], 24)),
+        "LOG2E_64": tuple(split(1 / ln2, [53], 53)),
+        "LOG10E_32": tuple(split(1 / mp.log(10), [24], 24)),
+        "LOG10E_64": tuple(split(1 / mp.log(10), [53], 53)),
+        "LOG10_2_32": tuple(split(mp.log10(2), [16], 24)),
+        "LOG10_2_64": tuple(split(mp.log10(2), [42], 53)),
+        "LOG2_10": tuple(split(mp.log(10, 2), [], 53)),
+        "TWO_THIRDS_64": tuple(split(mpf(2) / 3, [53], 53)),
+        "TWO_OVER_PI": tuple(split(2 / mp.pi, [], 53)),
+        "DEGREES_32": tuple(split(180 / mp.pi, [24], 24)),
+        "DEGREES_64": tuple(split(180 / mp.pi, [53], 53)),
+        "RADIANS_32": tuple(split(mp.pi / 180, [24], 24)),
+        "RADIANS_64": tuple(split(mp.pi / 180, [53], 53)),
+    }
+
+
+def main() -> None:
+    mp.prec = 160
+    lines = [
+        '"""Coefficients and constants of the standard library, written by tools/minimax.py: do not edit.',
+        "",
+        'Polynomials: lowest power first. Constants: parts whose sum is the number."""',
+        "",
+    ]
+    for name, (bits, fit) in fits().items():
+        coefficients, worst = minimax(fit)
+        print(f"{name:16} degree {fit.degree:2}  error 2^{float(mp.log(worst, 2)):.1f}", file=sys.stderr)
+        lines.append(f"{name} = ({', '.join(repr(rounded(c, bits)) for c in coefficients)},)")
+    lines += [f"{name} = ({', '.join(map(repr, parts))},)" for name, parts in constants().items()]
+    for name, words in (("TWO_OVER_PI_WORDS_32", two_over_pi(32, 1, 8)), ("TWO_OVER_PI_WORDS_64", two_over_pi(64, 1, 20))):
+        lines.append(f"{name} = ({', '.join(map(hex, words))},)")
+    TARGET.write_text("\n".join(lines) + "\n")
+    subprocess.run([sys.executable, "-m", "ruff", "format", str(TARGET)], check=True)
+
+
+if __name__ == "__main__":
+    main()
