@@ -55,6 +55,8 @@ from tegula.types import (
 )
 
 SYMBOL = "kernel"
+VIEWS = (TileSlice, TilePermute, TileReshape)
+"""Tiles that lie in the memory of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,14 +435,16 @@ class _Walk:
 
     def control(self, op: Op) -> None:
         """`if`, `for`, `while`. Scalars are carried in registers; tiles and lanes' own values in memory."""
-        kept = dict(self.s.inside)
+        s = self.s
+        kept = dict(s.inside), dict(s.tiles)
         if isinstance(op, If):
             self._if(op)
         elif isinstance(op, For):
             self._for(op)
         else:
             self._while(op)
-        self.s.inside = kept
+        made = {r: s.tiles[r] for r in op.results if r in s.tiles}
+        s.inside, s.tiles = kept[0], {**kept[1], **made}
 
     def _body(self, region: Region) -> None:
         if self.s.lane:
@@ -470,7 +474,7 @@ class _Walk:
             at = s.tiles.get(value) or s.lanes.get(value)
             if at == home:
                 continue
-            if at is not None and (at.pointer in pointers or isinstance(value.type, TileType) and self._is_view(at)):
+            if at is not None and (at.pointer in pointers or isinstance(value.owner, VIEWS)):
                 aside = self._home(value)
                 self._copy(at, aside)
                 self._later(value, aside, home, pending)
@@ -485,10 +489,6 @@ class _Walk:
         if not isinstance(value.type, TileType):
             self.s.known.values.add(stand_in)
         pending.append((stand_in, home))
-
-    def _is_view(self, view: View) -> bool:
-        """Whether a tile's memory may be part of another object's."""
-        return not view.packed
 
     def _fill(self, value: Value, home: View) -> None:
         s = self.s
@@ -516,7 +516,9 @@ class _Walk:
         code.branch(condition, *labels)
         ends: list[str] = []
         yielded: list[list[Components]] = []
+        before = dict(s.tiles), dict(s.inside)
         for label, region in zip(labels, op.regions, strict=True):
+            s.tiles, s.inside = dict(before[0]), dict(before[1])
             code.place(label)
             self._body(region)
             out = region.terminator.operands
