@@ -10,11 +10,13 @@ import pytest
 
 from tegula.backend.llvm import compile_object
 from tegula.backend.loader import LoadedObject, load
-from tegula.codegen.matmul import MatmulSpec, emit_matmul, scratch_bytes
+from tegula.codegen.matmul import Ahead, MatmulSpec, emit_matmul, scratch_bytes
+from tegula.errors import InternalError
 from tegula.target import get_target
 from tegula.types import (
     DType,
     bfloat16,
+    bool_,
     float8_e4m3,
     float8_e5m2,
     float16,
@@ -37,7 +39,10 @@ def runnable(vector_bytes: int) -> bool:
 
 widths = pytest.mark.parametrize(
     "vector_bytes",
-    [pytest.param(w, marks=pytest.mark.skipif(not runnable(w), reason=f"no {w}-byte vectors here")) for w in TARGETS],
+    [
+        pytest.param(w, marks=pytest.mark.skipif(not runnable(w), reason=f"no {w}-byte vectors here"))
+        for w in TARGETS
+    ],
 )
 
 
@@ -47,7 +52,9 @@ def built(spec: MatmulSpec, vector_bytes: int) -> LoadedObject:
     loads, arguments = [], []
     for at, parameter in enumerate(spec.parameters()):
         type, _ = parameter.split(" ")
-        loads.append(f"  %p{at} = getelementptr i64, ptr %values, i64 {at}\n  %x{at} = load {type}, ptr %p{at}")
+        loads.append(
+            f"  %p{at} = getelementptr i64, ptr %values, i64 {at}\n  %x{at} = load {type}, ptr %p{at}"
+        )
         arguments.append(f"{type} %x{at}")
     text = emit_matmul("product", spec, vector_bytes)
     entry = "\n".join(
@@ -108,11 +115,12 @@ def check(spec: MatmulSpec, vector_bytes: int, leading: tuple[int, int] = (0, 0)
         for value, given in zip((*a_strides, *b_strides), (*spec.a_strides, *spec.b_strides), strict=True)
         if given is None
     ]
+    regions = [x for region in spec.ahead for x in (int(a.ctypes.data), region.row_bytes)]
     values = b"".join(
         [
             *(int(x.ctypes.data).to_bytes(8, "little") for x in (a, b, c)),
             *scalars,
-            *(x.to_bytes(8, "little") for x in (*strides, int(scratch.ctypes.data))),
+            *(x.to_bytes(8, "little") for x in (*strides, *regions, int(scratch.ctypes.data))),
         ]
     )
     ctypes.CFUNCTYPE(None, ctypes.c_char_p)(built(spec, vector_bytes).address("run"))(values)
@@ -146,7 +154,12 @@ def test_shapes(m: int, n: int, k: int, vector_bytes: int) -> None:
     [
         *((float16, float16, float32), (bfloat16, bfloat16, float32), (bfloat16, float16, float32)),
         *((float32, bfloat16, float32), (float16, float32, float64), (float64, float64, float32)),
-        *((float8_e4m3, float8_e5m2, float32), (int8, int8, int32), (uint8, int8, int32), (int16, int16, int16)),
+        *(
+            (float8_e4m3, float8_e5m2, float32),
+            (int8, int8, int32),
+            (uint8, int8, int32),
+            (int16, int16, int16),
+        ),
         *((int32, int32, int32), (int8, int64, int64), (int8, int8, int8)),
     ],
 )
@@ -194,13 +207,56 @@ def test_any_strides(dtypes: tuple[DType, DType], vector_bytes: int) -> None:
 @widths
 def test_strides_at_run_time(vector_bytes: int) -> None:
     for m, n, k in ((8, 4, 8), (30, 50, 20)):
-        check(MatmulSpec(m, n, k, float32, float32, float32, (None, 1), (None, 1), (n, 1)), vector_bytes, (k + 4, n + 9))
-        check(MatmulSpec(m, n, k, bfloat16, bfloat16, float32, (None, 1), (None, 1), (n, 1)), vector_bytes, (k, n + 1))
-        check(MatmulSpec(m, n, k, float32, float32, float32, (1, None), (1, None), (n, 1)), vector_bytes, (m + 2, k + 1))
+        check(
+            MatmulSpec(m, n, k, float32, float32, float32, (None, 1), (None, 1), (n, 1)),
+            vector_bytes,
+            (k + 4, n + 9),
+        )
+        check(
+            MatmulSpec(m, n, k, bfloat16, bfloat16, float32, (None, 1), (None, 1), (n, 1)),
+            vector_bytes,
+            (k, n + 1),
+        )
+        check(
+            MatmulSpec(m, n, k, float32, float32, float32, (1, None), (1, None), (n, 1)),
+            vector_bytes,
+            (m + 2, k + 1),
+        )
+
+
+@widths
+def test_regions_ahead(vector_bytes: int) -> None:
+    for m, n, k in ((8, 4, 8), (64, 64, 16), (33, 100, 20)):
+        for ahead in ((Ahead(m, 4 * k),), (Ahead(3, 64), Ahead(100, 200))):
+            spec = MatmulSpec(m, n, k, float32, float32, float32, (k, 1), (n, 1), (n, 1), ahead=ahead)
+            check(spec, vector_bytes)
+
+
+@pytest.mark.parametrize("acc", [float16, bfloat16, bool_])
+def test_accumulators_are_wide(acc: DType) -> None:
+    with pytest.raises(InternalError, match="not accumulated"):
+        packed(4, 4, 4, float32, float32, acc)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(8, 4, 8), (33, 37, 19)])
+def test_compiles_for_neon(m: int, n: int, k: int) -> None:
+    for a, acc in (
+        (float32, float32),
+        (float16, float32),
+        (bfloat16, float32),
+        (float64, float64),
+        (int8, int32),
+    ):
+        for b_strides in ((n, 1), (1, k)):
+            spec = MatmulSpec(m, n, k, a, a, acc, (k, 1), b_strides, (n, 1))
+            text = emit_matmul("product", spec, 16).replace("define internal", "define", 1)
+            assert compile_object(text, get_target("armv8.2"))
 
 
 @pytest.mark.parametrize("vector_bytes", [16, 32, 64])
-@pytest.mark.parametrize(("m", "n", "k"), [(64, 64, 64), (67, 117, 35), (128, 128, 128), (8, 4, 8), (16, 64, 1000)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(64, 64, 64), (67, 117, 35), (128, 128, 128), (8, 4, 8), (16, 64, 1000)]
+)
 def test_text_stays_short(m: int, n: int, k: int, vector_bytes: int) -> None:
     for dtype in (float32, float16, float64):
         acc = float64 if dtype is float64 else float32

@@ -276,7 +276,7 @@ def thread_component(s: State, k: int, uniform: bool) -> str:
     last = launch.ndim - 1
     if launch.last_is_block:
         if k == last:
-            return code.emit(f"trunc i64 {s.lane} to i32")
+            return code.emit(f"trunc i64 {s.lane or '0'} to i32")
         return _unflattened(s, s.block, k, last)
     base = code.emit(f"mul i64 {s.block}, {s.block_dim}")
     if uniform:

@@ -55,12 +55,30 @@ def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> s
 
 
 def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str:
+    """Truncates and saturates; NaN gives 0. LLVM's own saturating conversions of vectors go one by one on x86."""
     if source.bits < 32:
         x, source = convert(code, x, source, float32, width), float32
-    result, operand = register_type(to, width), register_type(source, width)
-    suffix = f"{_mangled(to, width)}.{_mangled(source, width)}"
-    name = "fptosi.sat" if to.kind == "i" else "fptoui.sat"
-    return code.call(name, suffix, result, f"{operand} {x}")
+    floats, flag = register_type(source, width), vector_of("i1", width)
+    signed = to.kind == "i"
+    smallest = constant(source, -(2.0 ** (to.bits - 1)) if signed else 0.0, width)
+    above = code.emit(f"fcmp ogt {floats} {x}, {smallest}")
+    too_large = code.emit(f"fcmp oge {floats} {x}, {constant(source, 2.0 ** (to.bits - signed), width)}")
+    inside = code.emit(f"select {flag} {above}, {floats} {x}, {floats} {smallest}")
+    inside = code.emit(f"select {flag} {too_large}, {floats} {smallest}, {floats} {inside}")
+    made = truncated(code, inside, source, to, width)
+    ints = _Ints(code, to.bits, width)
+    largest = (1 << (to.bits - 1)) - 1 if signed else -1
+    made = ints.pick(too_large, largest, made)
+    return ints.pick(code.emit(f"fcmp uno {floats} {x}, {x}"), 0, made) if signed else made
+
+
+def truncated(code: Code, x: str, source: DType, to: DType, width: int) -> str:
+    """A float32 or float64 that lies in the range of integer type `to`, without its fraction."""
+    if to.bits >= 32:
+        name = "fptosi" if to.kind == "i" else "fptoui"
+        return _cast(code, name, x, _scalar(source), _scalar(to), width)
+    made = _cast(code, "fptosi", x, _scalar(source), "i32", width)
+    return _cast(code, "trunc", made, "i32", _scalar(to), width)
 
 
 def _mangled(dtype: DType, width: int) -> str:

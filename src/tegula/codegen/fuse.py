@@ -12,6 +12,7 @@ from tegula.ops.tile import (
     TileAtomic,
     TileBroadcast,
     TileEmpty,
+    TileExtract,
     TileFillAbsent,
     TileFull,
     TileLoad,
@@ -42,11 +43,11 @@ class Fusion:
 
     def inlines(self, op: Op) -> bool:
         """Whether the op's tile is to be computed by its only consumer."""
+        uses = self.users.get(op.result, [])
         if isinstance(op, FREE):
-            return True
+            return not any(isinstance(user, TileExtract) for user, _ in uses)
         if not isinstance(op, POINTWISE):
             return False
-        uses = self.users.get(op.result, [])
         if len(uses) != 1:
             return False
         user, position = uses[0]

@@ -13,7 +13,8 @@ from math import ceil
 
 from tegula.codegen.convert import convert
 from tegula.codegen.memory import Memory
-from tegula.codegen.text import Code, constant, memory_type, register_type, scalar_type
+from tegula.codegen.text import Code, constant, register_type, scalar_type
+from tegula.errors import InternalError
 from tegula.types import DType
 
 LINE = 64
@@ -30,6 +31,8 @@ PREFETCH = 2
 MAX_ROWS = 16
 MAX_VECTORS = 4
 TRANSPOSED_LANES = 8
+# Nothing that the function writes overlaps these.
+OWN_POINTERS = ("ptr %a", "ptr %b", "ptr %c", "ptr %scratch")
 
 Stride = int | None
 
@@ -63,6 +66,10 @@ class MatmulSpec:
     scaled: bool = False
     accumulate: bool = True
     ahead: tuple[Ahead, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.acc.is_bool or (self.acc.is_float and self.acc.bits < 32):
+            raise InternalError(f"products are not accumulated in {self.acc}")
 
     def parameters(self) -> list[str]:
         """Types of the function's parameters and their names: a, b, c, alpha and beta where scaled, the strides that
@@ -148,7 +155,9 @@ def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Block
         for height in range(1, min(m, MAX_ROWS, (registers - 1 - width) // width) + 1):
             rows = balanced(m, height)
             cycles = sum(r.count * p.count * block_cycles(r.size, p.size, k) for r in rows for p in panels)
-            code = sum(unrolled(c := r.size * p.size, k) * (c + r.size + p.size) for r in rows for p in panels)
+            code = sum(
+                unrolled(c := r.size * p.size, k) * (c + r.size + p.size) for r in rows for p in panels
+            )
             found.append((cycles, code, Blocking(lanes, rows, panels)))
     limit = NEARLY * min(cycles for cycles, _, _ in found)
     return min((f for f in found if f[0] <= limit), key=lambda f: (f[1], f[0]))[2]
@@ -221,16 +230,15 @@ class _Product:
                         self._bring_ahead(panel, run.size, row, rows.size)
                         first = self.memory.mul(panel, str(self.blocking.lanes))
                         _Block(self, a, b, row, first, rows.size, columns).emit()
-        straight = self._work() <= STRAIGHT
         parameters = ", ".join(
-            p.replace("ptr ", "ptr noalias nocapture ") if p.startswith("ptr") else p for p in self.spec.parameters()
+            p.replace("ptr", "ptr noalias") if p in OWN_POINTERS else p for p in self.spec.parameters()
         )
-        head = f"define internal void @{name}({parameters}) nounwind{' alwaysinline' if straight else ''} {{"
+        head = f"define internal void @{name}({parameters}) nounwind{' alwaysinline' if self.straight else ''} {{"
         return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}", ""])
 
     def _bring_ahead(self, panel: str, vectors: int, row: str, rows: int) -> None:
         """Prefetches the part of the regions ahead that is this block's share of the work."""
-        total = sum(p.count * p.size for p in self.blocking.panels) * self.m
+        total = self.vectors * self.m
         for i, region in enumerate(self.spec.ahead):
             done = self.memory.add(self.memory.mul(panel, str(self.m)), self.memory.mul(row, str(vectors)))
             done = self.memory.mul(done, str(region.rows))
@@ -241,9 +249,15 @@ class _Product:
                     address = self.memory.bytes_offset(f"%ahead{i}", self.memory.add(line, str(at)))
                     self.code.call("prefetch", "p0", "void", f"ptr {address}, i32 0, i32 {PREFETCH}, i32 1")
 
-    def _work(self) -> int:
-        vectors = sum(p.count * p.size for p in self.blocking.panels)
-        return self.m * vectors * self.k
+    @property
+    def straight(self) -> bool:
+        """Whether there is so little to do that loops over k would cost more than they save."""
+        return self.m * self.vectors * self.k <= STRAIGHT
+
+    @property
+    def vectors(self) -> int:
+        """SIMD vectors in a row of C."""
+        return sum(p.count * p.size for p in self.blocking.panels)
 
     def _each(self, run: Run) -> Iterator[str]:
         """The code that follows, for each of the run: the position it starts at."""
@@ -271,13 +285,13 @@ class _Product:
             lanes = min(self.lanes, power_of_two(columns))
             for row in self._each(Run(0, rows, 1)):
                 for column in self._covering(columns, lanes):
-                    self._put(to, row, column, self._get(x, row, column, lanes, columns), lanes)
+                    self._put(to, row, column, self.fetch(x, row, column, lanes, columns), lanes)
         elif x.row == "1":
             self._pack_transposed(x.transposed, to, rows, columns)
         else:
             for row in self._each(Run(0, rows, 1)):
                 for column in self._each(Run(0, columns, 1)):
-                    self._put(to, row, column, self._get(x, row, column, 1, 1), 1)
+                    self._put(to, row, column, self.fetch(x, row, column, 1, 1), 1)
         return to
 
     def _pack_transposed(self, x: Operand, to: Operand, rows: int, columns: int) -> None:
@@ -286,7 +300,9 @@ class _Product:
         for row in self._covering(rows, lanes):
             for column in self._covering(columns, lanes):
                 square = [
-                    self._get(x, self.memory.add(column, str(i)), row, lanes, rows) if i < columns else "zeroinitializer"
+                    self.fetch(x, self.memory.add(column, str(i)), row, lanes, rows)
+                    if i < columns
+                    else "zeroinitializer"
                     for i in range(lanes)
                 ]
                 for i, vector in enumerate(self._transpose(square, lanes)[:rows]):
@@ -308,18 +324,24 @@ class _Product:
         for _ in range(lanes.bit_length() - 1):
             half = lanes // 2
             vectors = [
-                self.code.emit(f"shufflevector {type} {vectors[i]}, {type} {vectors[i + half]}, {_mask(order)}")
+                self.code.emit(
+                    f"shufflevector {type} {vectors[i]}, {type} {vectors[i + half]}, {_mask(order)}"
+                )
                 for i in range(half)
                 for order in (low, high)
             ]
         return vectors
 
-    def _get(self, x: Operand, row: str, column: str, lanes: int, length: int) -> str:
+    def fetch(self, x: Operand, row: str, column: str, lanes: int, length: int) -> str:
         """`lanes` neighbours from x[row, column] in the accumulator's type; zeros past a `length` below `lanes`."""
         pointer = self.at(x, row, column)
-        return convert(self.code, self.load(pointer, x.dtype, lanes, min(lanes, length)), x.dtype, self.acc, lanes)
+        return convert(
+            self.code, self.load(pointer, x.dtype, lanes, min(lanes, length)), x.dtype, self.acc, lanes
+        )
 
-    def _put(self, to: Operand, row: str, column: str, value: str, lanes: int, active: int | None = None) -> None:
+    def _put(
+        self, to: Operand, row: str, column: str, value: str, lanes: int, active: int | None = None
+    ) -> None:
         self.store(self.at(to, row, column), value, lanes, min(lanes, active or lanes))
 
     # Memory ----------------------------------------------------------------------------------------------------------
@@ -353,7 +375,14 @@ class _Block:
     """The code for one block of C: `rows` rows from `row` on, `columns` from `first` on."""
 
     def __init__(
-        self, product: _Product, a: Operand, b: Operand, row: str, first: str, rows: int, columns: tuple[Column, ...]
+        self,
+        product: _Product,
+        a: Operand,
+        b: Operand,
+        row: str,
+        first: str,
+        rows: int,
+        columns: tuple[Column, ...],
     ) -> None:
         self.product, self.code, self.memory = product, product.code, product.memory
         self.acc = product.acc
@@ -367,13 +396,16 @@ class _Block:
         spec, k = self.product.spec, self.product.k
         types = [register_type(self.acc, column.width) for _, column in self.cells]
         adds = spec.accumulate and not spec.scaled
-        sums = [self._load_c(cell) if adds else "zeroinitializer" if cell[1].width > 1 else constant(self.acc, 0) for cell in self.cells]  # fmt: skip
-        if self.product._work() <= STRAIGHT:
+        zeros = [constant(self.acc, 0, column.width) for _, column in self.cells]
+        sums = [self._load_c(cell) for cell in self.cells] if adds else zeros
+        if self.product.straight:
             sums = self._steps("0", k, sums)
         else:
             unroll = unrolled(len(self.cells), k)
             if k >= unroll:
-                with self.code.loop("0", str(k - k % unroll), str(unroll), list(zip(types, sums, strict=True))) as loop:
+                with self.code.loop(
+                    "0", str(k - k % unroll), str(unroll), list(zip(types, sums, strict=True))
+                ) as loop:
                     loop.next = self._steps(loop.index, unroll, loop.values)
                 sums = loop.results
             sums = self._steps(str(k - k % unroll), k % unroll, sums)
@@ -389,7 +421,9 @@ class _Block:
             for row in range(self.rows):
                 factor = self._load_a(a, row, step)
                 for column, vector in zip(self.columns, vectors, strict=True):
-                    made.append(self._multiply_add(column.width, factor[column.width], vector, sums[len(made)]))
+                    made.append(
+                        self._multiply_add(column.width, factor[column.width], vector, sums[len(made)])
+                    )
             sums = made
         return sums
 
@@ -398,7 +432,7 @@ class _Block:
 
     def _load_a(self, a: Operand, row: int, step: int) -> dict[int, str]:
         """a[row, step] in every lane, for each width of vectors."""
-        x = self.product._get(a, str(row), str(step), 1, 1)
+        x = self.product.fetch(a, str(row), str(step), 1, 1)
         return {width: self._repeated(x, width) for width in {c.width for c in self.columns}}
 
     def _repeated(self, x: str, width: int) -> str:
@@ -409,7 +443,7 @@ class _Block:
         return self.code.emit(f"shufflevector {type} {first}, {type} poison, <{width} x i32> zeroinitializer")
 
     def _load_b(self, b: Operand, step: int, column: Column) -> str:
-        return self.product._get(b, str(step), str(column.offset), column.width, column.active)
+        return self.product.fetch(b, str(step), str(column.offset), column.width, column.active)
 
     def _multiply_add(self, width: int, x: str, y: str, z: str) -> str:
         type = register_type(self.acc, width)
@@ -432,7 +466,9 @@ class _Block:
             if spec.accumulate:
                 beta = self._repeated("%beta", column.width)
                 value = self._multiply_add(column.width, beta, self._load_c(cell), value)
-        self.product.store(self.product.at(self.c, str(row), str(column.offset)), value, column.width, column.active)
+        self.product.store(
+            self.product.at(self.c, str(row), str(column.offset)), value, column.width, column.active
+        )
 
 
 def _strides(name: str, strides: tuple[Stride, Stride], shape: tuple[int, int]) -> tuple[str, str]:
@@ -466,4 +502,4 @@ def _lane_mask(lanes: int, active: int) -> str:
     return "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
 
 
-__all__ = ["MatmulSpec", "choose_blocking", "emit_matmul", "memory_type", "scratch_bytes"]
+__all__ = ["Ahead", "MatmulSpec", "choose_blocking", "emit_matmul", "scratch_bytes"]

@@ -9,14 +9,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tegula.codegen.convert import constant_true, convert, narrow_exact
+from tegula.codegen.convert import constant_true, convert, narrow_exact, truncated
 from tegula.codegen.text import Code, constant, register_type, vector_of, wrapped
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
-from tegula.types import DTYPES, DType, ElementType, components, element_shape, float32, scalar_of, uint8
+from tegula.types import (
+    DTYPES,
+    DType,
+    ElementType,
+    components,
+    element_shape,
+    float32,
+    float64,
+    scalar_of,
+    uint8,
+)
 
 Components: TypeAlias = tuple[str, ...]
 
@@ -119,19 +129,32 @@ def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str
         minus = code.emit(f"icmp eq {t} {b}, {constant(dtype, -1, width)}")
         special = _flags(code, "or", zero, minus, width)
     safe = _pick(code, special, dtype, constant(dtype, 1, width), b, width)
-    quotient = code.emit(f"{'sdiv' if dtype.kind == 'i' else 'udiv'} {t} {a}, {safe}")
+    quotient = _truncated_quotient(code, dtype, a, safe, width)
     if dtype.kind == "i":
         negated = code.emit(f"sub {t} {constant(dtype, 0, width)}, {a}")
         quotient = _pick(code, minus, dtype, negated, quotient, width)
     return _pick(code, zero, dtype, constant(dtype, 0, width), quotient, width), safe, special
 
 
+def _truncated_quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> str:
+    """a / b for a divisor other than 0 and -1.
+
+    Vectors are divided as floats with more than twice the precision that the quotient needs: a quotient that is not
+    integral is at least 1 / b away from the next integer, far more than it is rounded by."""
+    if width == 1 or dtype.bits == 64:
+        return code.emit(f"{'sdiv' if dtype.kind == 'i' else 'udiv'} {register_type(dtype, width)} {a}, {b}")
+    wide = float64 if dtype.bits == 32 else float32
+    numerator, denominator = (convert(code, x, dtype, wide, width) for x in (a, b))
+    quotient = code.emit(f"fdiv {register_type(wide, width)} {numerator}, {denominator}")
+    return truncated(code, quotient, wide, dtype, width)
+
+
 def _divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    return _quotient(code, dtype, *xs, width)[0]
+    return _quotient(code, dtype, xs[0], xs[1], width)[0]
 
 
 def _remainder(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    quotient, safe, special = _quotient(code, dtype, *xs, width)
+    quotient, safe, special = _quotient(code, dtype, xs[0], xs[1], width)
     t = register_type(dtype, width)
     product = code.emit(f"mul {t} {quotient}, {safe}")
     rest = code.emit(f"sub {t} {xs[0]}, {product}")
@@ -139,7 +162,7 @@ def _remainder(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> s
 
 
 def _floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-    quotient, safe, special = _quotient(code, dtype, *xs, width)
+    quotient, safe, special = _quotient(code, dtype, xs[0], xs[1], width)
     if dtype.kind == "u":
         return quotient
     t = register_type(dtype, width)

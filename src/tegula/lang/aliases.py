@@ -28,6 +28,8 @@ def blurred_changes(
     if not merged:
         return []
     order = {op: k for k, op in enumerate(body.walk())}
+    # Loops that were traced twice have left objects behind that are in no region.
+    merged = {made: sources for made, sources in merged.items() if made.owner in order}
     uses: dict[Value, list[Op]] = {}
     for op in order:
         for x in op.operands:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.ir import Effect, Region
+from tegula.ir import Effect, Region, Value
 from tegula.ops.base import TileOp, TypeRule, require
 from tegula.types import (
     BufType,
@@ -103,6 +103,25 @@ class BufView(TileOp):
             "a view's dims do not match its shape",
         )
         return [BufType(buffer.dtype, tuple(attrs["shape"]), buffer.storage)]
+
+
+def is_packed(buffer: Value) -> bool:
+    """Whether the elements of an object or view are neighbours, in row-major order."""
+    owner = buffer.owner
+    if not isinstance(owner, BufView):
+        return True
+    base = buffer_type(owner.operands[0].type).shape
+    if not is_packed(owner.operands[0]):
+        return False
+    expected = 1
+    for n, dim, step in reversed(list(zip(owner.attrs["shape"], owner.attrs["dims"], owner.attrs["steps"], strict=True))):
+        stride = step
+        for extent in base[dim + 1 :] if dim >= 0 else ():
+            stride *= extent
+        if n > 1 and (dim < 0 or stride != expected):
+            return False
+        expected *= n
+    return True
 
 
 class BufReshape(TileOp):

@@ -8,7 +8,7 @@ from typing import Any
 from tegula.ir import Value
 from tegula.ops import scalar as S
 from tegula.ops.base import TypeRule, public, require
-from tegula.ops.buffer import BufReshape, BufView
+from tegula.ops.buffer import BufReshape, BufView, is_packed
 from tegula.ops.builder import Function, OpBuilder, Operand, describe
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
@@ -287,6 +287,7 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
     require(entries.count(-1) <= 1 and known > 0, f"cannot reshape {whole} to {entries}")
     made = check_shape([total // known if n == -1 else n for n in entries])
     if isinstance(t, Value) and isinstance(t.type, BufType):
+        require(is_packed(t), "only a whole tile or a view of neighbouring elements can be reshaped", "copy it first: tg.copy(...)")
         return b.one(BufReshape, [t], {"shape": made})
     return b.one(TileReshape, [b.tile(t)], {"shape": made})
 

@@ -1,0 +1,65 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tegula.backend.cache import Cache, Entry
+from tegula.cli import main
+from tegula.runtime.config import config
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+    """A kernel cache with two entries, in use."""
+    monkeypatch.setattr(config, "kernel_cache_dir", str(tmp_path))
+    cache = Cache(tmp_path)
+    for name in ("first", "second"):
+        cache.put(name, Entry({}, b"code"))
+    return cache
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+
+def test_help_names_the_commands() -> None:
+    result = invoke("--help")
+    assert result.exit_code == 0
+    assert all(command in result.output for command in ("demo", "doctor", "cache"))
+
+
+def test_cache_info_and_clear(kept: Cache) -> None:
+    assert invoke("cache", "info").output == f"{kept.path}: 2 kernels, 0.0 MiB\n"
+    assert invoke("cache", "clear").output == f"{kept.path}: removed 2 kernels\n"
+    assert kept.entries() == []
+    assert invoke("cache", "info").output == f"{kept.path}: 0 kernels, 0.0 MiB\n"
+
+
+def test_doctor_says_what_is_here(kept: Cache) -> None:
+    result = invoke("doctor")
+    assert result.exit_code == 0
+    assert sys.version.split()[0] in result.output
+    assert "2 kernels" in result.output
+
+
+def test_doctor_fails_where_kernels_cannot_run(kept: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "cpu_target", "z80")
+    result = invoke("doctor")
+    assert result.exit_code == 1
+    assert "there is no CPU target 'z80'" in result.output
+
+
+def test_doctor_finds_ptxas_on_the_path(kept: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "ptxas"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("COLUMNS", "300")
+    assert str(program) in invoke("doctor").output
