@@ -1,9 +1,12 @@
 """Tegula from a fresh checkout, with nothing but Python: sets up .venv from a lock and runs what is asked for.
 
-python run.py demo            run the demonstration
-python run.py test [...]      run the checks and the tests; arguments go to pytest, and then only pytest runs
-python run.py check           run the checks alone: lint, format, types
-python run.py lock            write the locks anew from pyproject.toml (needs uv)
+Usage: python run.py COMMAND [ARGUMENTS]
+
+demo    run the demonstration
+test    lint, format check and all tests; arguments go to pytest, which then runs alone
+check   lint, format check and types
+fix     repair what lint and format can repair themselves
+lock    write the locks anew from pyproject.toml (needs uv)
 """
 
 from __future__ import annotations

@@ -63,6 +63,10 @@ class Op:
         assert len(self.results) == 1, f"{self.NAME} has {len(self.results)} results"
         return self.results[0]
 
+    def effects(self) -> Sequence[Effect]:
+        """What this op itself does to memory; nested ops speak for themselves."""
+        return ()
+
     def walk(self) -> Iterator[Op]:
         """This op and all ops nested in it, in program order."""
         yield self

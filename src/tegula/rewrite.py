@@ -124,7 +124,7 @@ def is_observable(op: Op) -> bool:
     does filling an object that the op makes."""
     return any(
         e.kind != "read" and (e.value is None or e.value not in op.results)
-        for e in op.effects()  # type: ignore[attr-defined]
+        for e in op.effects()
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tegula.backend.llvm import compile_object
 from tegula.backend.loader import LoadedObject, load
-from tegula.codegen.matmul import Ahead, MatmulSpec, emit_matmul, scratch_bytes
+from tegula.codegen.matmul import Ahead, MatmulSpec, emit_matmul, reads_in_place, scratch_bytes
 from tegula.errors import InternalError
 from tegula.target import get_target
 from tegula.types import (
@@ -230,6 +230,22 @@ def test_regions_ahead(vector_bytes: int) -> None:
         for ahead in ((Ahead(m, 4 * k),), (Ahead(3, 64), Ahead(100, 200))):
             spec = MatmulSpec(m, n, k, float32, float32, float32, (k, 1), (n, 1), (n, 1), ahead=ahead)
             check(spec, vector_bytes)
+
+
+@pytest.mark.parametrize(
+    ("size", "vector_bytes", "answer"),
+    [
+        ((64, 64, 64), 64, (True, True)),
+        ((32, 32, 32), 64, (True, True)),
+        ((64, 64, 64), 32, (True, False)),
+        ((8, 4, 8), 64, (False, False)),
+        ((16, 16, 16), 64, (False, False)),
+    ],
+)
+def test_reads_in_place(size: tuple[int, int, int], vector_bytes: int, answer: tuple[bool, bool]) -> None:
+    m, n, k = size
+    spec = MatmulSpec(m, n, k, float32, float32, float32, (None, 1), (None, 1), (n, 1))
+    assert reads_in_place(spec, vector_bytes) == answer
 
 
 @pytest.mark.parametrize("acc", [float16, bfloat16, bool_])

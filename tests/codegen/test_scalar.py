@@ -399,6 +399,35 @@ def test_constants_wrap_and_round_as_in_the_interpreter() -> None:
         assert_same_bits(got, want, f"constant {value} of {dtype}")
 
 
+def test_division_by_a_constant_vector_means_the_reference() -> None:
+    program, plan = Program(), []
+    for dtype in DTYPES.values():
+        for divisor in (0, 1, -1, 3, -7, 8) if dtype.is_int else ():
+            for cls in (S.Div, S.FloorDiv, S.Mod):
+
+                def body(
+                    code: Code,
+                    memory: Memory,
+                    index: str,
+                    t: DType = dtype,
+                    by: int = divisor,
+                    cls: Any = cls,
+                ) -> None:
+                    a = memory.load(memory.offset("%p0", index, t), t, 8)
+                    op = made(cls, [t, t], {}).op
+                    (out,) = lower(code, op, [(a,), (constant(t, by, 8),)], 8)
+                    memory.store(memory.offset("%p1", index, t), out, t, 8)
+
+                plan.append((dtype, divisor, cls, program.add(2, body, 8)))
+    loaded = program.compiled(TARGETS[-1])
+    for dtype, divisor, cls, name in plan:
+        a = operands(dtype, 2)[0]
+        by = np.full_like(a, np.array(divisor).astype(a.dtype))
+        got = np.zeros_like(a)
+        call(loaded, name, [a, got], len(a))
+        assert_same_bits(got, cls.ref({}, a, by), f"{cls.NAME} of {dtype} by {divisor}", a)
+
+
 def test_constant_vectors_have_their_components() -> None:
     code = Code()
     t = MatType(2, 2, int32)

@@ -31,6 +31,8 @@ PREFETCH = 2
 MAX_ROWS = 16
 MAX_VECTORS = 4
 TRANSPOSED_LANES = 8
+# Lines in one set of the first cache.
+CACHE_WAYS = 8
 # Nothing that the function writes overlaps these.
 OWN_POINTERS = ("ptr %a", "ptr %b", "ptr %c", "ptr %scratch")
 
@@ -49,10 +51,10 @@ class Ahead:
 class MatmulSpec:
     """C (m, n) = A (m, k) @ B (k, n) in memory.
 
-    `a`, `b`: their types in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an integer). Strides
-    count elements, (rows, columns); None is one passed at run time. `accumulate`: C is added to, otherwise overwritten.
-    `scaled`: the product is multiplied by an argument alpha, and C, where added to, by an argument beta. `ahead`: memory
-    that is needed next, such as the tiles of the next step; addresses past the end of an array do no harm."""
+    `a`, `b`: their types in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an integer).
+    Strides count elements, (rows, columns); None is one passed at run time. `accumulate`: C is added to, otherwise
+    overwritten. `scaled`: the product is multiplied by an argument alpha, and C, where added to, by an argument beta.
+    `ahead`: memory that is needed next, such as the tiles of the next step; it need not exist."""
 
     m: int
     n: int
@@ -168,6 +170,20 @@ def power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
+def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
+    """Whether A, and B, are better read from arrays with long rows, their next parts being brought `ahead`, than copied
+    to contiguous tiles first.
+
+    Rows of an array may all start in the same cache set. A block then keeps lines of only so few rows of A, and a panel
+    of B, which every row block reads again, comes from the second cache: in single lines that is too slow."""
+    product = _Product(spec, vector_bytes)
+    blocking = product.blocking
+    line_sized = blocking.panels[0].size * blocking.lanes * product.acc.bits // 8 <= LINE
+    few_rows = max(r.size for r in blocking.rows) <= CACHE_WAYS and not product.straight
+    answer = few_rows, not line_sized or product.pack_b
+    return answer[::-1] if product.swapped else answer
+
+
 def scratch_bytes(spec: MatmulSpec, vector_bytes: int) -> int:
     """Bytes of 64-byte aligned scratch memory that the function needs; 0 for none."""
     return _Product(spec, vector_bytes).scratch
@@ -192,7 +208,8 @@ class _Product:
         self.a = Operand("%a", spec.a, *_strides("a", spec.a_strides, (spec.m, spec.k)))
         self.b = Operand("%b", spec.b, *_strides("b", spec.b_strides, (spec.k, spec.n)))
         self.c = Operand("%c", spec.acc, *_strides("c", spec.c_strides, (spec.m, spec.n)))
-        if self.c.row == "1" and (self.c.column != "1" or self.n == 1):
+        self.swapped = self.c.row == "1" and (self.c.column != "1" or self.n == 1)
+        if self.swapped:
             # C^T = B^T A^T: the columns of C become rows of neighbours.
             self.m, self.n = self.n, self.m
             self.a, self.b, self.c = self.b.transposed, self.a.transposed, self.c.transposed
@@ -295,7 +312,7 @@ class _Product:
         return to
 
     def _pack_transposed(self, x: Operand, to: Operand, rows: int, columns: int) -> None:
-        """x (columns, rows) into `to` (rows, columns), a square of lanes by lanes at a time, transposed in registers."""
+        """x (columns, rows) into `to` (rows, columns), in squares of lanes by lanes, transposed in registers."""
         lanes = max(2, min(self.lanes, TRANSPOSED_LANES))
         for row in self._covering(rows, lanes):
             for column in self._covering(columns, lanes):
@@ -317,7 +334,7 @@ class _Product:
             yield self.code.call("smin", "i64", "i64", f"i64 {loop.index}, i64 {length - step}")
 
     def _transpose(self, vectors: list[str], lanes: int) -> list[str]:
-        """Each round merges vectors i and i + lanes / 2 lane by lane, which rotates the bits of (vector, lane) by one."""
+        """Each round merges vectors i and i + lanes / 2 lane by lane: the bits of (vector, lane) rotate by one."""
         type = register_type(self.acc, lanes)
         low = [i // 2 + (i % 2) * lanes for i in range(lanes)]
         high = [i + lanes // 2 for i in low]
@@ -502,4 +519,4 @@ def _lane_mask(lanes: int, active: int) -> str:
     return "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
 
 
-__all__ = ["Ahead", "MatmulSpec", "choose_blocking", "emit_matmul", "scratch_bytes"]
+__all__ = ["Ahead", "MatmulSpec", "choose_blocking", "emit_matmul", "reads_in_place", "scratch_bytes"]

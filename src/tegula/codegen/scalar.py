@@ -129,20 +129,21 @@ def _quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> tuple[str
         minus = code.emit(f"icmp eq {t} {b}, {constant(dtype, -1, width)}")
         special = _flags(code, "or", zero, minus, width)
     safe = _pick(code, special, dtype, constant(dtype, 1, width), b, width)
-    quotient = _truncated_quotient(code, dtype, a, safe, width)
+    if width == 1 or dtype.bits == 64 or not b.startswith("%"):
+        quotient = code.emit(f"{'sdiv' if dtype.kind == 'i' else 'udiv'} {t} {a}, {safe}")
+    else:
+        quotient = _float_quotient(code, dtype, a, safe, width)
     if dtype.kind == "i":
         negated = code.emit(f"sub {t} {constant(dtype, 0, width)}, {a}")
         quotient = _pick(code, minus, dtype, negated, quotient, width)
     return _pick(code, zero, dtype, constant(dtype, 0, width), quotient, width), safe, special
 
 
-def _truncated_quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> str:
-    """a / b for a divisor other than 0 and -1.
+def _float_quotient(code: Code, dtype: DType, a: str, b: str, width: int) -> str:
+    """a / b of vectors, for which x86 has no integer instruction, for a divisor other than 0 and -1.
 
-    Vectors are divided as floats with more than twice the precision that the quotient needs: a quotient that is not
-    integral is at least 1 / b away from the next integer, far more than it is rounded by."""
-    if width == 1 or dtype.bits == 64:
-        return code.emit(f"{'sdiv' if dtype.kind == 'i' else 'udiv'} {register_type(dtype, width)} {a}, {b}")
+    A quotient that is not integral differs from the next integer by more than one part in 2**bits, and rounding in
+    a float type of more bits than that moves it by less."""
     wide = float64 if dtype.bits == 32 else float32
     numerator, denominator = (convert(code, x, dtype, wide, width) for x in (a, b))
     quotient = code.emit(f"fdiv {register_type(wide, width)} {numerator}, {denominator}")

@@ -15,18 +15,7 @@ from tegula.types import DType, bfloat16, float16, float32, to_numpy
 # An intrinsic that LLVM cannot lower ends the process, so only these are ever emitted.
 INTRINSICS = frozenset(
     {
-        *(
-            "fabs",
-            "sqrt",
-            "floor",
-            "ceil",
-            "trunc",
-            "roundeven",
-            "fma",
-            "copysign",
-            "fptosi.sat",
-            "fptoui.sat",
-        ),
+        *("fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "fma", "copysign"),
         *("smin", "smax", "umin", "umax", "minimumnum", "maximumnum"),
         *("masked.load", "masked.store", "prefetch"),
     }

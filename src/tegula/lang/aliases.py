@@ -87,7 +87,7 @@ def _blurred(
 def _changes(op: Op) -> bool:
     if isinstance(op, BufNew):
         return False
-    return any(e.kind in ("write", "atomic") for e in op.effects())  # type: ignore[attr-defined]
+    return any(e.kind in ("write", "atomic") for e in op.effects())
 
 
 def _region(x: Value) -> Region | None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tegula.ir import Effect, Op, Region
+from tegula.ir import Op, Region
 from tegula.types import DType, ElementType, MatType, Type, VecType, is_element, scalar_of, with_scalar
 
 REGISTRY: dict[str, type[TileOp]] = {}
@@ -50,9 +50,6 @@ class TileOp(Op):
         """Result types; TypeRule where the operands do not fit."""
         raise NotImplementedError(cls.NAME)
 
-    def effects(self) -> Sequence[Effect]:
-        """What this op itself does to memory (nested ops speak for themselves)."""
-        return ()
 
 
 def public(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -119,7 +119,7 @@ def _stable(value: Value, within: Op | None) -> bool:
         return not _inside(owner.parent, within)
     if not isinstance(owner, Op) or not _inside(owner, within):
         return True
-    return not owner.regions and not owner.effects() and all(_stable(v, within) for v in owner.operands)  # type: ignore[attr-defined]
+    return not owner.regions and not owner.effects() and all(_stable(v, within) for v in owner.operands)
 
 
 def _inside(op: Op | None, outer: Op) -> bool:

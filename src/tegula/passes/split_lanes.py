@@ -148,7 +148,7 @@ class _Group:
         made = {v for inner in self.ops for v in inner.results}
         if made.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):
             return True
-        mine = [e for top in self.ops for o in top.walk() for e in o.effects()]  # type: ignore[attr-defined]
+        mine = [e for top in self.ops for o in top.walk() for e in o.effects()]
         return any(
             "io" in (a.kind, b.kind) or (a.kind, b.kind) != ("read", "read") and self._may_alias(a.value, b.value)
             for a in mine

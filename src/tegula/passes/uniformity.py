@@ -19,8 +19,8 @@ class Uniformity:
     """The values that may differ between lanes, and the control flow ops whose condition does."""
 
     launch: LaunchClass
-    values: set[Value] = field(default_factory=set)
-    divergent: set[Op] = field(default_factory=set)
+    values: set[Value] = field(default_factory=set[Value])
+    divergent: set[Op] = field(default_factory=set[Op])
 
     def varying(self, value: Value) -> bool:
         return value in self.values
