@@ -1,25 +1,36 @@
 """Runs the blocks of a launch on all cores.
 
-The caller works too. Blocks are handed out in chunks; a signal such as Ctrl-C is seen between two chunks."""
+The caller works too, and one block runs on the calling thread alone. Workers are Python threads that stay in native
+code, without the interpreter's lock, and sleep between launches (thunk.py). A signal such as Ctrl-C is seen every 50 ms
+or at the end of a range of blocks, whichever is later."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import threading
-from collections.abc import Iterator
-from queue import SimpleQueue
+from itertools import count
+from typing import Any
 
 import numpy as np
 
+from tegula.backend.cache import Cache, Entry, directory, key
+from tegula.backend.loader import LoadedObject, load, map_memory
+from tegula.backend.thunk import BUSY, DONE, JOB_BYTES, MAX_HELPERS, thunk_text
+from tegula.target import baseline
+
 ALIGNMENT = 64
-CHUNKS_PER_THREAD = 4
 
 KernelFunction = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_pointer, _i64, _i32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
+_Start = ctypes.CFUNCTYPE(_i32, _pointer, _i64, _pointer, ctypes.c_char_p, _i64, _i64, _i64, _pointer)
+_Resume = ctypes.CFUNCTYPE(_i32, _pointer, _pointer)
+_Stop = ctypes.CFUNCTYPE(None, _pointer, _i64)
+_Serve = ctypes.CFUNCTYPE(None, _pointer)
 
 
 class _Local(threading.local):
-    """Scratch memory of one thread; grows, never shrinks."""
+    """Scratch memory of one thread that launches; grows, never shrinks."""
 
     size = 0
     address = 0
@@ -37,63 +48,84 @@ _local = _Local()
 
 
 def thread_count() -> int:
-    """Threads that a launch uses: TEGULA_NUM_THREADS, or the cores this process may run on."""
-    return int(os.environ.get("TEGULA_NUM_THREADS") or len(os.sched_getaffinity(0)))
+    """Threads that a launch uses: TEGULA_NUM_THREADS, or the cores this process may run on.
+
+    ValueError if TEGULA_NUM_THREADS is not a positive number."""
+    wanted = os.environ.get("TEGULA_NUM_THREADS")
+    if not wanted:
+        return len(os.sched_getaffinity(0))
+    if not wanted.isascii() or not wanted.isdigit() or int(wanted) < 1:
+        raise ValueError(f"TEGULA_NUM_THREADS must be a positive number, got {wanted!r}")
+    return int(wanted)
 
 
-class _Job:
-    """One launch, shared by the threads that work on it."""
+def _thunk() -> LoadedObject:
+    """The native functions, from the disk cache where they were compiled before."""
+    target = baseline()
+    text = thunk_text(target.is_x86)
+    store, name = Cache(directory(os.environ.get("TEGULA_CACHE_DIR"))), key([text, target.key])
+    entry = store.get(name)
+    if entry is None:
+        from tegula.backend.llvm import compile_object
 
-    def __init__(self, function: ctypes._CFuncPtr, args: bytes, blocks: int, scratch: int, threads: int) -> None:
-        self.function, self.args, self.scratch = function, args, scratch
-        chunk = max(1, blocks // (threads * CHUNKS_PER_THREAD))
-        starts = range(0, blocks, chunk)
-        self.chunks: Iterator[tuple[int, int]] = iter([(k, min(k + chunk, blocks)) for k in starts])
-        self.helpers = threads - 1
-        self.finished = threading.Semaphore(0)
-        self.stopped = False
-
-    def work(self) -> None:
-        address = _local.scratch(self.scratch)
-        for first, end in self.chunks:
-            if self.stopped:
-                break
-            self.function(self.args, address, first, end)
+        entry = Entry({}, compile_object(text, target))
+        store.put(name, entry)
+    return load(entry.code)
 
 
 class Pool:
-    """Worker threads that wait for jobs. Made on first use, and again in a forked child."""
+    """Worker threads and the job they share. One launch has the job at a time; others run on their own thread."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.jobs: SimpleQueue[_Job] = SimpleQueue()
-        for k in range(threads - 1):
-            threading.Thread(target=self._serve, name=f"tegula-{k}", daemon=True).start()
+        self.code = _thunk()
+        self.start = _Start(self.code.address("start"))
+        self.resume = _Resume(self.code.address("resume"))
+        self.stop = _Stop(self.code.address("stop"))
+        self.serve = _Serve(self.code.address("serve"))
+        # Never unmapped: workers look at it until the process ends.
+        self.job = map_memory(JOB_BYTES)
+        self.workers = 0
+        self.tokens = count(1)
+        self.ensure(threads)
 
-    def _serve(self) -> None:
-        while True:
-            job = self.jobs.get()
+    def ensure(self, threads: int) -> int:
+        """Have that many threads, the caller included, if the system gives them. How many workers there are."""
+        while self.workers < min(threads - 1, MAX_HELPERS):
             try:
-                job.work()
-            finally:
-                job.finished.release()
+                name = f"tegula-{self.workers}"
+                threading.Thread(target=self.serve, args=(self.job,), name=name, daemon=True).start()
+            except RuntimeError:
+                break
+            self.workers += 1
+        return self.workers
 
-    def run(self, function: ctypes._CFuncPtr, args: bytes, blocks: int, scratch: int) -> None:
-        job = _Job(function, args, blocks, scratch, self.threads)
-        for _ in range(job.helpers):
-            self.jobs.put(job)
+    def run(self, function: Any, args: bytes, blocks: int, scratch: int, threads: int) -> None:
+        helpers = min(threads - 1, self.workers, blocks - 1)
+        address = _pointer.from_buffer(function).value
+        job, token, status = self.job, next(self.tokens), BUSY
         try:
-            job.work()
+            if helpers:
+                status = self.start(
+                    job, token, address, args, blocks, helpers, scratch, _local.scratch(scratch)
+                )
+            if status == BUSY:
+                own = ctypes.create_string_buffer(JOB_BYTES)
+                job = ctypes.addressof(own)
+                status = self.start(job, token, address, args, blocks, 0, scratch, _local.scratch(scratch))
+            while status != DONE:
+                # A signal handler may have forked, or launched and moved this thread's scratch memory.
+                if self is not _pool:
+                    raise RuntimeError("a process forked in the middle of a launch cannot finish it")
+                status = self.resume(job, _local.scratch(scratch))
         except BaseException:
-            job.stopped = True
+            if self is _pool:
+                self.stop(self.job, token)
             raise
-        finally:
-            for _ in range(job.helpers):
-                job.finished.acquire()
 
 
 _pool: Pool | None = None
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 def _shared() -> Pool:
@@ -105,19 +137,32 @@ def _shared() -> Pool:
 
 
 def _after_fork() -> None:
+    """The child has none of the workers: it makes its own pool when it needs one."""
     global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+    _pool, _lock = None, threading.RLock()
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def run(function: ctypes._CFuncPtr, args: bytes, blocks: int, scratch: int) -> None:
-    """Run blocks 0 .. blocks-1 of a kernel and wait for them. One block runs on the calling thread."""
+def run(function: Any, args: bytes, blocks: int, scratch: int, threads: int | None = None) -> None:
+    """Run blocks 0 .. blocks-1 of a kernel (a KernelFunction) and wait for them.
+
+    `args`: what the kernel reads its arguments from. `scratch`: bytes of memory that each thread needs, aligned to 64.
+    `threads`: at most that many, the caller included; None: `thread_count()` when the first launch ran. Safe from several
+    Python threads at once; a launch that finds the workers busy runs on its own thread. KeyboardInterrupt and other
+    exceptions of signal handlers leave blocks undone."""
     if blocks <= 1:
-        function(args, _local.scratch(scratch), 0, blocks)
-    else:
-        (_pool or _shared()).run(function, args, blocks, scratch)
+        if blocks == 1:
+            function(args, _local.scratch(scratch), 0, 1)
+        return
+    pool = _pool or _shared()
+    if threads is None:
+        threads = pool.threads
+    elif threads - 1 > pool.workers:
+        with _lock:
+            pool.ensure(threads)
+    pool.run(function, args, blocks, scratch, threads)
 
 
 __all__ = ["KernelFunction", "run", "thread_count"]

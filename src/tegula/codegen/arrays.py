@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tegula.codegen.atomics import atomic_element, compare_and_swap
 from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.sites import RECORD_BYTES, RECORD_HEADER, RECORD_SLOTS, RECORDS
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
-from tegula.codegen.text import constant, memory_type, register_type
+from tegula.codegen.text import constant, register_type
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
@@ -24,8 +25,6 @@ from tegula.types import (
     components,
     element_bytes,
     element_shape,
-    float32,
-    float64,
     int32,
     scalar_of,
 )
@@ -105,75 +104,14 @@ def _array_shape(s: State, op: Op) -> Components:
 def _array_atomic(s: State, op: Op) -> Components:
     array = s.arrays[op.operands[0]]
     pointer, _ = array_address(s, op, array, op.operands[2:])
-    return atomic_element(s, op.attrs["op"], pointer, array.dtype, s.components(op.operands[1]))
-
-
-def atomic_element(s: State, kind: str, pointer: str, dtype: ElementType, value: Components) -> Components:
-    """An atomic on each component; the previous ones."""
-    scalar = scalar_of(dtype)
-    return tuple(
-        atomic(s, kind, s.memory.offset(pointer, str(c), scalar), scalar, part) for c, part in enumerate(value)
-    )
-
-
-_COMBINE: dict[str, type[Op]] = {"add": S.Add, "sub": S.Sub, "min": S.Min, "max": S.Max}
-_DIRECT_INT = {"add": "add", "sub": "sub", "and": "and", "or": "or", "xor": "xor", "exch": "xchg"}
-
-
-def atomic(s: State, kind: str, pointer: str, dtype: DType, value: str) -> str:
-    """An atomic read-modify-write of one scalar; the previous value."""
-    t, align = memory_type(dtype), max(1, dtype.bits // 8)
-    name = _DIRECT_INT.get(kind)
-    if dtype.is_int and name is None:
-        name = ("" if dtype.kind == "i" else "u") + kind
-    if dtype in (float32, float64):
-        name = {"add": "fadd", "sub": "fsub", "exch": "xchg"}.get(kind)
-    if name is not None and not dtype.is_bool and (dtype.is_int or dtype in (float32, float64)):
-        return s.code.emit(f"atomicrmw {name} ptr {pointer}, {t} {value} monotonic, align {align}")
-    return _compare_and_swap_loop(s, kind, pointer, dtype, value)
-
-
-def _compare_and_swap_loop(s: State, kind: str, pointer: str, dtype: DType, value: str) -> str:
-    """For what the machine has no instruction for: min, max and exchange of floats, 16-bit floats."""
-    code, bits = s.code, f"i{dtype.bits}"
-    t = register_type(dtype, 1)
-    first = code.emit(f"load atomic {bits}, ptr {pointer} monotonic, align {dtype.bits // 8}")
-    head, done, before = code.label("cas"), code.label("swapped"), code.block
-    code.jump(head)
-    code.place(head)
-    seen = code.fresh("seen")
-    at = len(code.lines)
-    code.line("")
-    old = seen if t == bits else code.emit(f"bitcast {bits} {seen} to {t}")
-    made = value if kind == "exch" else elementwise(code, _stand_in(kind), dtype, [old, value], 1)
-    new = made if t == bits else code.emit(f"bitcast {t} {made} to {bits}")
-    pair = code.emit(f"cmpxchg ptr {pointer}, {bits} {seen}, {bits} {new} monotonic monotonic")
-    found = code.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
-    code.lines[at] = f"  {seen} = phi {bits} [ {first}, %{before} ], [ {found}, %{code.block} ]"
-    code.branch(code.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 1"), done, head)
-    code.place(done)
-    return found if t == bits else code.emit(f"bitcast {bits} {found} to {t}")
-
-
-def _stand_in(kind: str) -> Op:
-    return _COMBINE[kind]([], [])
+    return atomic_element(s.code, op.attrs["op"], pointer, array.dtype, s.components(op.operands[1]))
 
 
 def _array_cas(s: State, op: Op) -> Components:
     array = s.arrays[op.operands[0]]
     pointer, _ = array_address(s, op, array, op.operands[3:])
-    scalar = scalar_of(array.dtype)
-    bits = f"i{scalar.bits}"
-    expected, value = (_as_bits(s, s.scalar(v), scalar) for v in op.operands[1:3])
-    pair = s.code.emit(f"cmpxchg ptr {pointer}, {bits} {expected}, {bits} {value} monotonic monotonic")
-    found = s.code.emit(f"extractvalue {{ {bits}, i1 }} {pair}, 0")
-    t = register_type(scalar, 1)
-    return (found if t == bits else s.code.emit(f"bitcast {bits} {found} to {t}"),)
-
-
-def _as_bits(s: State, value: str, dtype: DType) -> str:
-    t, bits = register_type(dtype, 1), f"i{dtype.bits}"
-    return value if t == bits else s.code.emit(f"bitcast {t} {value} to {bits}")
+    expected, value = (s.scalar(v) for v in op.operands[1:3])
+    return (compare_and_swap(s.code, pointer, scalar_of(array.dtype), expected, value),)
 
 
 # Tiles ---------------------------------------------------------------------------------------------------------------

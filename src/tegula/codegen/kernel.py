@@ -541,37 +541,50 @@ class _Walk:
         start, stop, step = (s.scalar(v) for v in op.operands[:3])
         loop = _CarriedLoop(self, op.operands[3:], [body.args[1:]], op.results)
         head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
+        trips = self._trips(op, start, stop, step, t)
         before = code.block
         code.jump(head)
         code.place(head)
-        index = code.fresh("n")
+        index, trip = code.fresh("n"), code.fresh("n")
         at = len(code.lines)
         code.line("")
         loop.open()
-        code.branch(self._continues(op, index, stop, step, t), inner, done)
+        code.branch(code.emit(f"icmp ult {t} {trip}, {trips}"), inner, done)
         code.place(inner)
         s.scalars[body.args[0]] = (index,)
         self._body(body)
         loop.close(body.terminator.operands)
-        following = code.emit(f"add {t} {index}, {step}")
-        phis = [f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]"]
+        following, count = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
+        phis = [
+            f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]",
+            f"  {trip} = phi {t} [ 0, %{before} ], [ {count}, %{code.block} ]",
+        ]
         code.lines[at] = "\n".join(phis + loop.phis(before, code.block))
         code.jump(head)
         code.place(done)
         loop.finish()
 
-    def _continues(self, op: Op, index: str, stop: str, step: str, t: str) -> str:
-        code = self.code
-        owner = op.operands[2].owner
-        signed = "s" if scalar_of(op.operands[0].type).kind == "i" else "u"  # type: ignore[arg-type]
-        up = code.emit(f"icmp {signed}lt {t} {index}, {stop}")
-        if isinstance(owner, S.Const) and owner.attrs["value"] > 0:
-            return up
-        down = code.emit(f"icmp {signed}gt {t} {index}, {stop}")
-        if isinstance(owner, S.Const):
-            return down
-        rising = code.emit(f"icmp sgt {t} {step}, 0")
-        return code.emit(f"select i1 {rising}, i1 {up}, i1 {down}")
+    def _trips(self, op: Op, start: str, stop: str, step: str, t: str) -> str:
+        """How often the loop runs, as an unsigned number: an index past the last one may not exist in its type."""
+        code, owner = self.code, op.operands[2].owner
+        signed = scalar_of(op.operands[0].type).kind == "i"  # type: ignore[arg-type]
+        low, high, by = start, stop, step
+        if isinstance(owner, S.Const) and owner.attrs["value"] < 0:
+            low, high, by = stop, start, str(-owner.attrs["value"])
+        elif not isinstance(owner, S.Const) and signed:
+            rising = code.emit(f"icmp sgt {t} {step}, 0")
+            low = code.emit(f"select i1 {rising}, {t} {start}, {t} {stop}")
+            high = code.emit(f"select i1 {rising}, {t} {stop}, {t} {start}")
+            by = code.emit(f"select i1 {rising}, {t} {step}, {t} {code.emit(f'sub {t} 0, {step}')}")
+        runs = code.emit(f"icmp {'slt' if signed else 'ult'} {t} {low}, {high}")
+        gap = code.emit(f"sub {t} {high}, {low}")
+        if by != "1":
+            moves = code.emit(f"icmp ne {t} {by}, 0")
+            safe = code.emit(f"select i1 {moves}, {t} {by}, {t} 1")
+            runs = code.emit(f"and i1 {runs}, {moves}")
+            whole = code.emit(f"udiv {t} {code.emit(f'sub {t} {gap}, 1')}, {safe}")
+            gap = code.emit(f"add {t} {whole}, 1")
+        return code.emit(f"select i1 {runs}, {t} {gap}, {t} 0")
 
     def _while(self, op: Op) -> None:
         s, code = self.s, self.code

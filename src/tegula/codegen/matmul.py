@@ -180,8 +180,8 @@ def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
     blocking = product.blocking
     line_sized = blocking.panels[0].size * blocking.lanes * product.acc.bits // 8 <= LINE
     few_rows = max(r.size for r in blocking.rows) <= CACHE_WAYS and not product.straight
-    answer = few_rows, not line_sized or product.pack_b
-    return answer[::-1] if product.swapped else answer
+    a, b = few_rows, not line_sized or product.pack_b
+    return (b, a) if product.swapped else (a, b)
 
 
 def scratch_bytes(spec: MatmulSpec, vector_bytes: int) -> int:

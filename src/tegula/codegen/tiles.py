@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tegula.codegen.arrays import atomic_element, reshaped, sliced
+from tegula.codegen.arrays import reshaped, sliced
+from tegula.codegen.atomics import atomic_element
 from tegula.codegen.elements import (
     array_pointer,
     column_mask,
@@ -142,7 +143,7 @@ def tile_atomic(s: State, op: Op) -> None:
             s.memory.store_view(previous, index, zero, 1)
 
         def act() -> None:
-            old = atomic_element(s, op.attrs["op"], array_pointer(s, array, where), array.dtype, parts)
+            old = atomic_element(s.code, op.attrs["op"], array_pointer(s, array, where), array.dtype, parts)
             if previous is not None:
                 s.memory.store_view(previous, index, old, 1)
 

@@ -77,6 +77,7 @@ class ArrayAtomic(TileOp):
         require(operands[1] == array.dtype, f"the array holds {array.dtype}, the value is {operands[1]}")
         require_indices(array, operands[2:])
         require(attrs["op"] in ATOMICS, f"no atomic '{attrs['op']}'")
+        require(not scalar_of(array.dtype).is_bool or attrs["op"] == "exch", f"atomic {attrs['op']} is not defined for bool")
         bitwise = attrs["op"] in ("and", "or", "xor")
         require(
             not bitwise or scalar_of(array.dtype).is_int,

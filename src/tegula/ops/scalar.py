@@ -13,11 +13,13 @@ from tegula.ops.base import Elementwise, TileOp, TypeRule, element, require
 from tegula.types import ElementType, Type, bool_, scalar_of, with_scalar
 
 Attrs = Mapping[str, Any]
-_SMALL_FLOATS = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+_SMALL_FLOATS = tuple(
+    np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
+)
 
 
 def rounded(f: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:
-    """Apply f; 16-bit floats are computed in float32 and rounded once. Integers wrap, no warnings."""
+    """Apply f; 8- and 16-bit floats are computed in float32 and rounded once. Integers wrap, no warnings."""
     dtype = operands[0].dtype
     with np.errstate(all="ignore"):
         if dtype in _SMALL_FLOATS:
