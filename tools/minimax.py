@@ -191,31 +191,31 @@ def fits() -> dict[str, tuple[int, Fit]]:
 
     square = lambda r: r * r + mpf(2) ** -40  # noqa: E731
     both("EXP", after(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
-    both("EXP2", after(lambda r: mp.exp(r * ln2), [1]), (5, 12), "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30)
-    both("EXP10", after(lambda r: mp.exp(r * ln10), [1]), (5, 12), -half_log, half_log, lambda r: abs(r) + mpf(2) ** -30)
+    both("EXP2", after(lambda r: mp.exp(r * ln2), [1]), (5, 11), "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30)
+    both("EXP10", after(lambda r: mp.exp(r * ln10), [1]), (5, 11), -half_log, half_log, lambda r: abs(r) + mpf(2) ** -30)
     both("LOG", log_tail, (7, 0), m_low, m_high, cube)
     both("ATANH", atanh_tail, (0, 6), 0, z_log, tail_weight)
-    both("ATANH2", atanh_tail2, (0, 9), 0, z_log, lambda z: tail_weight(z) ** 2)
+    both("ATANH2", atanh_tail2, (0, 7), 0, z_log, lambda z: tail_weight(z) ** 2)
     out["POW_LOG_32"] = (53, Fit(atanh_tail, 4, 0, z_log, tail_weight))
     out["POW_EXP_32"] = (53, Fit(after(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30))
     both("SIN", odd(mp.sin), (3, 6), 0, quarter**2, tail_weight)
     both("COS", after(lambda t: mp.cos(mp.sqrt(t)), [1, mpf(-1) / 2]), (2, 5), 0, quarter**2, lambda t: tail_weight(t) ** 2)
     both("TAN", odd(mp.tan), (6, 14), 0, quarter**2, tan_weight)
-    both("ASIN", odd(mp.asin), (4, 11), 0, mpf("0.2501"), tail_weight)
+    both("ASIN", odd(mp.asin), (5, 12), 0, mpf("0.2501"), tail_weight)
     both("ATAN", odd(mp.atan), (4, 11), 0, z_atan, tail_weight)
     both("SINH", odd(mp.sinh), (3, 7), 0, mpf("1.001"), tail_weight)
-    both("TANH", odd(mp.tanh), (4, 11), 0, mpf("0.3907"), tail_weight)
-    both("ERF", erf_slope, (5, 10), 0, mpf("0.8472"), lambda t: mpf(1))
+    both("TANH", odd(mp.tanh), (5, 11), 0, mpf("0.3907"), tail_weight)
+    both("ERF", erf_slope, (6, 12), 0, mpf("0.8472"), lambda t: mpf(1))
     out["ERF_TAIL_32"] = (24, Fit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
     out["ERFC_32"] = (24, Fit(scaled_erfc(2), 10, *q_range(2, 0.5, 10.3)))
     out["ERFC_64"] = (53, Fit(scaled_erfc(4), 22, *q_range(4, 0.5, 27.6)))
     relative = lambda f: lambda u: 1 / f(u)  # noqa: E731
     for name, bits, degree, low, high, shift, root in (
-        ("ERFINV_NEAR_32", 24, 8, "0", "5.001", 2.5, False),
-        ("ERFINV_FAR_32", 24, 8, "2.236", "4.1", 3.0, True),
-        ("ERFINV_NEAR_64", 53, 22, "0", "6.2501", 3.125, False),
-        ("ERFINV_MID_64", 53, 17, "2.4999", "4.0001", 3.25, True),
-        ("ERFINV_FAR_64", 53, 15, "3.9999", "6.1", 5.0, True),
+        ("ERFINV_NEAR_32", 24, 11, "0", "5.001", 2.5, False),
+        ("ERFINV_FAR_32", 24, 10, "2.236", "4.1", 3.0, True),
+        ("ERFINV_NEAR_64", 53, 26, "0", "6.2501", 3.125, False),
+        ("ERFINV_MID_64", 53, 21, "2.4999", "4.0001", 3.25, True),
+        ("ERFINV_FAR_64", 53, 19, "3.9999", "6.1", 5.0, True),
     ):
         f = erfinv_of_w(shift, root)
         out[name] = (bits, Fit(f, degree, mpf(low) - shift, mpf(high) - shift, relative(f)))

@@ -1,6 +1,7 @@
-"""Makes `agreement` importable under every import mode."""
+"""Makes the modules beside the tests, and `agreement`, importable under every import mode."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "semantics"))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "semantics")]

@@ -168,7 +168,7 @@ class Expressions:
         a = self.small(dtype, shape, uniform, depth)
         scalar = shape and self.c.chance(30)
         b = self.small(dtype, () if scalar else shape, uniform or bool(scalar), depth)
-        if scalar and self.c.chance(50):
+        if scalar and op in "+-*" and self.c.chance(50):
             a, b = b, a
         if op in ("min", "max"):
             return Term(f"tg.{op}({a.text}, {b.text})", max(a.bound, b.bound))

@@ -23,9 +23,9 @@ REGISTERS = {16: 32, 32: 16, 64: 32}
 # Multiply-adds that must be in flight for the units to be busy: latency 4, two a cycle.
 IN_FLIGHT = 8
 # Up to this many vector multiply-adds, a product is straight-line code.
-STRAIGHT = 160
+STRAIGHT = 128
 # How much slower than the fastest a blocking may be estimated if its code is shorter.
-NEARLY = 1.03
+NEARLY = 1.05
 # Locality of prefetches: 3 is the first cache, 2 the second.
 PREFETCH = 2
 MAX_ROWS = 16
@@ -157,8 +157,9 @@ def choose_blocking(m: int, n: int, k: int, lanes: int, registers: int) -> Block
         for height in range(1, min(m, MAX_ROWS, (registers - 1 - width) // width) + 1):
             rows = balanced(m, height)
             cycles = sum(r.count * p.count * block_cycles(r.size, p.size, k) for r in rows for p in panels)
+            bodies = _with_last_apart(panels, n % lanes != 0)
             code = sum(
-                unrolled(c := r.size * p.size, k) * (c + r.size + p.size) for r in rows for p in panels
+                unrolled(c := r.size * p.size, k) * (c + r.size + p.size) for r in rows for p in bodies
             )
             found.append((cycles, code, Blocking(lanes, rows, panels)))
     limit = NEARLY * min(cycles for cycles, _, _ in found)
@@ -269,7 +270,8 @@ class _Product:
     @property
     def straight(self) -> bool:
         """Whether there is so little to do that loops over k would cost more than they save."""
-        return self.m * self.vectors * self.k <= STRAIGHT
+        converts = not self.pack_b and self.b.dtype != self.acc
+        return self.m * self.vectors * self.k <= (STRAIGHT // 8 if converts else STRAIGHT)
 
     @property
     def vectors(self) -> int:
@@ -404,6 +406,7 @@ class _Block:
         self.product, self.code, self.memory = product, product.code, product.memory
         self.acc = product.acc
         self.rows, self.columns = rows, columns
+        self.factors: dict[tuple[str, int], str] = {}
         self.cells = [(i, column) for i in range(rows) for column in columns]
         self.a = Operand(product.at(a, row, "0"), a.dtype, a.row, a.column)
         self.b = Operand(product.at(b, "0", first), b.dtype, b.row, b.column)
@@ -459,6 +462,12 @@ class _Block:
         first = self.code.emit(f"insertelement {type} poison, {scalar_type(self.acc)} {x}, i64 0")
         return self.code.emit(f"shufflevector {type} {first}, {type} poison, <{width} x i32> zeroinitializer")
 
+    def _factor(self, x: str, width: int) -> str:
+        """alpha or beta in every lane, made once in a block."""
+        if (x, width) not in self.factors:
+            self.factors[x, width] = self._repeated(x, width)
+        return self.factors[x, width]
+
     def _load_b(self, b: Operand, step: int, column: Column) -> str:
         return self.product.fetch(b, str(step), str(column.offset), column.width, column.active)
 
@@ -479,9 +488,9 @@ class _Block:
         spec, type = self.product.spec, register_type(self.acc, column.width)
         if spec.scaled:
             op = "fmul" if self.acc.is_float else "mul"
-            value = self.code.emit(f"{op} {type} {value}, {self._repeated('%alpha', column.width)}")
+            value = self.code.emit(f"{op} {type} {value}, {self._factor('%alpha', column.width)}")
             if spec.accumulate:
-                beta = self._repeated("%beta", column.width)
+                beta = self._factor("%beta", column.width)
                 value = self._multiply_add(column.width, beta, self._load_c(cell), value)
         self.product.store(
             self.product.at(self.c, str(row), str(column.offset)), value, column.width, column.active
@@ -516,7 +525,7 @@ def _mask(order: list[int]) -> str:
 
 
 def _lane_mask(lanes: int, active: int) -> str:
-    return "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
+    return f"bitcast (i{lanes} {(1 << active) - 1} to <{lanes} x i1>)"
 
 
 __all__ = ["Ahead", "MatmulSpec", "choose_blocking", "emit_matmul", "reads_in_place", "scratch_bytes"]

@@ -27,7 +27,7 @@ from tegula.lang.state import (
 from tegula.ops.base import TypeRule
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
-from tegula.ops.tile import TileEmpty
+from tegula.ops.tile import TileEmpty, TileFillAbsent
 from tegula.source import Location
 from tegula.types import BufType, TileType, Type, bool_, is_element
 
@@ -118,6 +118,8 @@ class Joins(Expressions):
             first = self._anything(second.type, p.region)
         if b is _DEAD and first is not None:
             second = self._anything(first.type, q.region)
+        if first is not None and second is not None:
+            first, second = self.filled(first, second.type, p.region), self.filled(second, first.type, q.region)
         if first is None or second is None or first.type != second.type:
             return _keep(Conflict(conflict(name, known if a is _DEAD else a, known if b is _DEAD else b)))
         return Merge([first], [second], lambda results: self._rebuilt(name, next(results), a, b))
@@ -142,6 +144,13 @@ class Joins(Expressions):
                 return self.builder.value(x, like if fits else None)
             except TypeRule:
                 return None
+
+    def filled(self, x: Value, wanted: Type, region: Region) -> Value:
+        """x at the end of a region; where a full tile is wanted, a partial one gets 0 for its absent lanes."""
+        if not (isinstance(x.type, TileType) and x.type.partial and wanted == TileType(x.type.dtype, x.type.shape)):
+            return x
+        with self.within(region):
+            return self.builder.one(TileFillAbsent, [x])
 
     def _anything(self, t: Type, region: Region) -> Value:
         """Some value of the type, for paths on which it is never read."""

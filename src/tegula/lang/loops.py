@@ -422,6 +422,8 @@ class Loops(Branches):
         """The end binding as Values of the carried types; None if it does not fit."""
         with self.within(region):
             values = self._flat(end, c.before)
+        if values is not None and len(values) == len(c.types):
+            values = [self.filled(v, t, region) for v, t in zip(values, c.types, strict=True)]
         if values is None or [v.type for v in values] != c.types:
             return None
         return values

@@ -1,3 +1,232 @@
-"""Exponentials and what is made of them."""
+"""Exponentials and what is made of them: e**x = p * 2**k with p a polynomial in the remainder of x by ln 2."""
 
 from __future__ import annotations
+
+from math import inf, log2, nan
+
+from tegula.stdlib.coefficients import (
+    EXP2_32,
+    EXP2_64,
+    EXP10_32,
+    EXP10_64,
+    EXP_32,
+    EXP_64,
+    LN2_32,
+    LN2_64,
+    LOG10_2_32,
+    LOG10_2_64,
+    SINH_32,
+    SINH_64,
+    TANH_32,
+    TANH_64,
+)
+from tegula.stdlib.registry import func, tg
+from tegula.types import float32, float64, int32, int64
+
+ROUND_32 = 1.5 * 2**23
+"""Adding this rounds to an integer, which is then in the low bits."""
+ROUND_64 = 1.5 * 2**52
+ROUND_BITS_32 = 0x4B400000
+ROUND_BITS_64 = 0x4338000000000000
+INVERSE_LN2 = 1.4426950408889634
+LOG2_10 = log2(10)
+
+
+@func
+def _scaled(p: float32, k: int32):
+    """p * 2**k for -151 <= k <= 129, rounded once: the power is applied in halves, the first of which is exact."""
+    half = k >> 1
+    first = tg.bitcast((half + 127) << 23, tg.int32)
+    rest = (k - half + 127) << 23
+    return p * tg.bitcast(first, tg.float32) * tg.bitcast(rest, tg.float32)
+
+
+@func
+def _scaled(p: float64, k: int64):  # noqa: F811
+    """p * 2**k for -1083 <= k <= 1025, rounded once."""
+    half = k >> 1
+    first = (half + 1023) << 52
+    rest = (k - half + 1023) << 52
+    return p * tg.bitcast(first, tg.float64) * tg.bitcast(rest, tg.float64)
+
+
+@func
+def _exp_reduced(x: float32):
+    """r, its rounding error, and k with x = r + k ln 2; x within -104 .. 89."""
+    t = tg.fma(x, INVERSE_LN2, ROUND_32)
+    n = t - ROUND_32
+    k = tg.bitcast(t, tg.int32) - ROUND_BITS_32
+    exact = tg.fma(-n, LN2_32[0], x)
+    r = tg.fma(-n, LN2_32[1], exact)
+    return r, tg.fma(-n, LN2_32[1], exact - r), k
+
+
+@func
+def _exp_reduced(x: float64):  # noqa: F811
+    t = tg.fma(x, INVERSE_LN2, ROUND_64)
+    n = t - ROUND_64
+    k = tg.bitcast(t, tg.int64) - ROUND_BITS_64
+    exact = tg.fma(-n, LN2_64[0], x)
+    r = tg.fma(-n, LN2_64[1], exact)
+    return r, tg.fma(-n, LN2_64[1], exact - r), k
+
+
+@func
+def _exp_parts(x: float32, more: float32):
+    """p and k with e**(x + more) = p * 2**k; `more` is tiny, x within -104 .. 89."""
+    r, low, k = tg._exp_reduced(x)
+    return 1.0 + (r + tg.fma(r * r, tg._poly4(r, *EXP_32), low + more)), k
+
+
+@func
+def _exp_parts(x: float64, more: float64):  # noqa: F811
+    r, low, k = tg._exp_reduced(x)
+    return 1.0 + (r + tg.fma(r * r, tg._poly10(r, *EXP_64), low + more)), k
+
+
+@func
+def exp(x: float32):
+    """e to the power x."""
+    p, k = tg._exp_parts(tg.min(tg.max(x, -104.0), 89.0), 0.0)
+    return tg.where(tg.isnan(x), x, tg._scaled(p, k))
+
+
+@func
+def exp(x: float64):  # noqa: F811
+    """e to the power x."""
+    p, k = tg._exp_parts(tg.min(tg.max(x, -746.0), 710.0), 0.0)
+    return tg.where(tg.isnan(x), x, tg._scaled(p, k))
+
+
+@func
+def exp2(x: float32):
+    """2 to the power x."""
+    near = tg.min(tg.max(x, -151.0), 129.0)
+    n = tg.rint(near)
+    r = near - n
+    k = tg.bitcast(n + ROUND_32, tg.int32) - ROUND_BITS_32
+    return tg.where(tg.isnan(x), x, tg._scaled(tg.fma(r, tg._poly5(r, *EXP2_32), 1.0), k))
+
+
+@func
+def exp2(x: float64):  # noqa: F811
+    """2 to the power x."""
+    near = tg.min(tg.max(x, -1076.0), 1025.0)
+    n = tg.rint(near)
+    r = near - n
+    k = tg.bitcast(n + ROUND_64, tg.int64) - ROUND_BITS_64
+    return tg.where(tg.isnan(x), x, tg._scaled(tg.fma(r, tg._poly11(r, *EXP2_64), 1.0), k))
+
+
+@func
+def exp10(x: float32):
+    """10 to the power x."""
+    near = tg.min(tg.max(x, -45.3), 38.7)
+    t = tg.fma(near, LOG2_10, ROUND_32)
+    n = t - ROUND_32
+    k = tg.bitcast(t, tg.int32) - ROUND_BITS_32
+    r = tg.fma(-n, LOG10_2_32[1], tg.fma(-n, LOG10_2_32[0], near))
+    return tg.where(tg.isnan(x), x, tg._scaled(tg.fma(r, tg._poly5(r, *EXP10_32), 1.0), k))
+
+
+@func
+def exp10(x: float64):  # noqa: F811
+    """10 to the power x."""
+    near = tg.min(tg.max(x, -323.9), 308.5)
+    t = tg.fma(near, LOG2_10, ROUND_64)
+    n = t - ROUND_64
+    k = tg.bitcast(t, tg.int64) - ROUND_BITS_64
+    r = tg.fma(-n, LOG10_2_64[1], tg.fma(-n, LOG10_2_64[0], near))
+    return tg.where(tg.isnan(x), x, tg._scaled(tg.fma(r, tg._poly11(r, *EXP10_64), 1.0), k))
+
+
+@func
+def expm1(x: float32):
+    """exp(x) - 1, accurate near 0."""
+    r, low, k = tg._exp_reduced(tg.min(tg.max(x, -20.0), 89.0))
+    p = r + tg.fma(r * r, tg._poly4(r, *EXP_32), low)
+    half = tg.bitcast((k + 126) << 23, tg.float32)  # 2**128 would overflow where the result does not
+    result = 2.0 * tg.fma(p, half, half - 0.5)
+    return tg.where((tg.abs(x) < 2.0**-60) | tg.isnan(x), x, result)
+
+
+@func
+def expm1(x: float64):  # noqa: F811
+    """exp(x) - 1, accurate near 0."""
+    r, low, k = tg._exp_reduced(tg.min(tg.max(x, -40.0), 710.0))
+    p = r + tg.fma(r * r, tg._poly10(r, *EXP_64), low)
+    half = tg.bitcast((k + 1022) << 52, tg.float64)
+    result = 2.0 * tg.fma(p, half, half - 0.5)
+    return tg.where((tg.abs(x) < 2.0**-60) | tg.isnan(x), x, result)
+
+
+@func
+def _half_exp(x: float32):
+    """exp(x) / 2 for x >= 0, without overflow where the half does not."""
+    p, k = tg._exp_parts(tg.min(x, 90.0), 0.0)
+    return tg._scaled(p, k - 1)
+
+
+@func
+def _half_exp(x: float64):  # noqa: F811
+    p, k = tg._exp_parts(tg.min(x, 711.0), 0.0)
+    return tg._scaled(p, k - 1)
+
+
+@func
+def sinh(x: float32):
+    """The hyperbolic sine."""
+    a = tg.abs(x)
+    z = x * x
+    half = tg._half_exp(a)
+    far = tg.copysign(half - 0.25 / half, x)
+    near = tg.fma(x * z, tg._poly3(z, *SINH_32), x)
+    return tg.where(tg.isnan(x), x, tg.where(a < 1.0, near, far))
+
+
+@func
+def sinh(x: float64):  # noqa: F811
+    """The hyperbolic sine."""
+    a = tg.abs(x)
+    z = x * x
+    half = tg._half_exp(a)
+    far = tg.copysign(half - 0.25 / half, x)
+    near = tg.fma(x * z, tg._poly7(z, *SINH_64), x)
+    return tg.where(tg.isnan(x), x, tg.where(a < 1.0, near, far))
+
+
+@func
+def cosh(x: float32):
+    """The hyperbolic cosine."""
+    half = tg._half_exp(tg.abs(x))
+    return tg.where(tg.isnan(x), x, half + 0.25 / half)
+
+
+@func
+def cosh(x: float64):  # noqa: F811
+    """The hyperbolic cosine."""
+    half = tg._half_exp(tg.abs(x))
+    return tg.where(tg.isnan(x), x, half + 0.25 / half)
+
+
+@func
+def tanh(x: float32):
+    """The hyperbolic tangent."""
+    a = tg.abs(x)
+    z = x * x
+    near = tg.fma(x * z, tg._poly5(z, *TANH_32), x)
+    far = tg.copysign(1.0 - 1.0 / (tg._half_exp(tg.min(a + a, 40.0)) + 0.5), x)
+    return tg.where(tg.isnan(x), x, tg.where(a < 0.625, near, far))
+
+
+@func
+def tanh(x: float64):  # noqa: F811
+    """The hyperbolic tangent."""
+    a = tg.abs(x)
+    z = x * x
+    near = tg.fma(x * z, tg._poly11(z, *TANH_64), x)
+    far = tg.copysign(1.0 - 1.0 / (tg._half_exp(tg.min(a + a, 80.0)) + 0.5), x)
+    return tg.where(tg.isnan(x), x, tg.where(a < 0.625, near, far))
+
+
+__all__ = ["inf", "nan"]

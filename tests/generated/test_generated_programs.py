@@ -1,0 +1,82 @@
+"""Generated programs: the CPU gives exactly what the interpreter gives.
+
+TEGULA_GENERATED sets the number of programs (500)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from choices import Choices
+from expressions import DTYPES
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+from programs import BLOCK_DIMS, Maker, Program
+from run_program import compare
+
+import tegula as tg
+
+PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "500"))
+SHARDS = 10
+REFUSALS = 0.1
+"""The largest share of programs that may be refused: the generator means to write right ones."""
+
+FLOOR = (
+    *(f"dtype {t}" for t in DTYPES),
+    *(f"block_dim {n}" for n in BLOCK_DIMS),
+    *("launch tiled", "launch flat", "launch partial", "launch plane", "storage register", "storage shared"),
+    *(f"op {op}" for op in ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "~", "neg", "abs", "min", "max")),
+    *(f"op {op}" for op in ("clamp", "floor", "sqrt", "<", "<=", "==", "!=", ">", ">=")),
+    *("tile", "tile_load", "tile_zeros", "tile_ones", "tile_full", "tile_arange", "scalar untile", "scalar element"),
+    *("where", "conditional expression", "cast", "tile_map", "call", "call with tile", "function branch", "function loop"),
+    *("function exit", "tile_sum", "tile_min", "tile_max", "tile_reduce", "axis reduction", "tile_scan_inclusive"),
+    *("matmul", "tile_matmul", "reshape", "transpose", "broadcast", "slice", "concat", "view", "slice assignment"),
+    *("element =", "element +=", "in place +=", "in place -=", "reassign", "swap", "group scalar", "stack"),
+    *("atomic_add", "tile_atomic_add", "tile store, lane load", "lane store, tile load"),
+    *("uniform if", "uniform elif", "uniform else", "for", "while", "break", "continue"),
+    *("lane if", "lane else", "lane for", "lane assignment", "lane break", "lane continue", "lane return"),
+)
+"""Features that appear in every CI run."""
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    return Maker(Choices(lambda n: draw(st.integers(0, n - 1)))).program()
+
+
+def run_shard(shard: int, count: int) -> tuple[Counter[str], Counter[str]]:
+    """Features and outcomes of `count` programs."""
+    seen: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
+
+    @seed(shard)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
+    @given(programs())
+    def check(program: Program) -> None:
+        outcomes[compare(program) or "ran"] += 1
+        seen.update(program.features)
+
+    check()
+    return seen, outcomes
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_cpu_equals_interpreter(shard: int) -> None:
+    seen, outcomes = run_shard(shard, max(1, PROGRAMS // SHARDS))
+    total = outcomes.total()
+    print(f"shard {shard}: {dict(outcomes)}; " + ", ".join(f"{k} {v}" for k, v in sorted(seen.items())))
+    assert outcomes["ran"] >= (1 - REFUSALS) * total, outcomes
+    missing = [f for f in FLOOR if seen[f] < total * SHARDS // 500]
+    assert not missing, f"too rare among {total} programs: {missing}"
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "cache_kernels", False)

@@ -1,0 +1,106 @@
+"""Generated programs find compiler bugs: each of five planted ones within 500 programs."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from choices import Choices
+from programs import Maker
+from run_program import compare
+
+import tegula as tg
+from tegula.codegen import elements, kernel, sweep, tiles
+from tegula.passes import split_lanes
+from tegula.runtime import compile as runtime_compile
+
+LIMIT = 500
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def wrong_mask(patch: pytest.MonkeyPatch) -> None:
+    """Masks at the edge of an array let one column too many through."""
+    right = elements.column_mask
+
+    def mask(s: Any, array: Any, where: list[str], width: int, *rest: Any) -> str:
+        wider = s.memory.add(array.shape[-1], "1")
+        return right(s, replace(array, shape=(*array.shape[:-1], wider)), where, width, *rest)
+
+    patch.setattr(elements, "column_mask", mask)
+    patch.setattr(tiles, "column_mask", mask)
+
+
+def swapped_loop_argument(patch: pytest.MonkeyPatch) -> None:
+    """Two values that a loop carries change places."""
+    right = kernel._CarriedLoop.close
+
+    def close(self: Any, yielded: list[Any]) -> None:
+        swapped = list(yielded)
+        for i, a in enumerate(swapped):
+            for j in range(i + 1, len(swapped)):
+                if a.type == swapped[j].type:
+                    swapped[i], swapped[j] = swapped[j], swapped[i]
+                    return right(self, swapped)
+        return right(self, swapped)
+
+    patch.setattr(kernel._CarriedLoop, "close", close)
+
+
+def dropped_split(patch: pytest.MonkeyPatch) -> None:
+    """Lane loops are not split between accesses of different lanes to one tile."""
+    patch.setattr(split_lanes._Group, "conflicts", lambda self, op: False)
+
+
+def stale_cache_key(patch: pytest.MonkeyPatch) -> None:
+    """Constants are left out of what names a compiled kernel."""
+    right = runtime_compile.print_kernel
+
+    def text(traced: Any, locations: bool = False) -> str:
+        return re.sub(r"value = [^],]+", "", right(traced, locations))
+
+    patch.setattr(runtime_compile, "print_kernel", text)
+
+
+def off_by_one_bound(patch: pytest.MonkeyPatch) -> None:
+    """A tile that leaves its array by one element counts as inside."""
+    right = elements.inside
+
+    def inside(s: Any, op: Any) -> str:
+        array = s.arrays[op.operands[0]]
+        wider = replace(array, shape=tuple(s.memory.add(n, "1") for n in array.shape))
+        s.arrays[op.operands[0]] = wider
+        try:
+            return right(s, op)
+        finally:
+            s.arrays[op.operands[0]] = array
+
+    patch.setattr(elements, "inside", inside)
+    patch.setattr(sweep, "inside", inside)
+
+
+BUGS: list[Patch] = [wrong_mask, swapped_loop_argument, dropped_split, stale_cache_key, off_by_one_bound]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+def test_a_planted_bug_is_found(bug: Patch, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
+    with monkeypatch.context() as planted:
+        bug(planted)
+        found = next((seed for seed in range(LIMIT) if fails(seed)), None)
+    assert found is not None, f"{LIMIT} programs did not find the bug"
+    monkeypatch.setattr(tg.config, "cache_kernels", False)
+    assert not fails(found), "the program fails without the bug, too"
+
+
+def fails(seed: int) -> bool:
+    draw = random.Random(seed)
+    try:
+        compare(Maker(Choices(draw.randrange)).program())
+    except Exception:
+        return True
+    return False
