@@ -137,7 +137,7 @@ class Expressions:
         if not uniform:
             kinds.append((2, "lane array"))
             if self.cooperative and any(n.shape == (self.block_dim,) for n in tiles):
-                kinds.append((3, "untile"))
+                kinds.append((9, "untile"))
         kind = self.c.of(kinds)
         self.c.note(f"scalar {kind}", f"dtype {dtype}")
         if kind == "literal":

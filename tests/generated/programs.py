@@ -65,7 +65,7 @@ class Maker(Expressions):
         for _ in range(self.c.number(1, 3)):
             self.new_tile()
         self.new_scalar()
-        for _ in range(self.c.number(1, 6)):
+        for _ in range(self.c.number(3, 9)):
             self.statement(3)
         self.results()
         if self.c.chance(30):
@@ -137,7 +137,7 @@ class Maker(Expressions):
 
     def tile_function(self) -> None:
         """A function that changes its tile."""
-        dtype, shape = self.c.pick(DTYPES), self.c.pick(SHAPES)
+        dtype, shape = self.c.pick(DTYPES[:3]), self.c.pick(SHAPES[:3])
         name = self.fresh("g")
         extents = ", ".join(map(str, shape))
         value = f"tg.tile_full({shape}, tg.{dtype}({literal(self.c.number(1, 3), dtype)}))"
@@ -159,13 +159,14 @@ class Maker(Expressions):
             self.lane_statement(depth)
             return
         kinds = [(3, self.new_tile), (3, self.reassign), (3, self.inplace), (2, self.new_scalar), (2, self.write)]
-        kinds += [(1, self.swap), (1, self.view), (1, self.matmul), (1, self.call), (1, self.stack), (1, self.atomic)]
-        kinds += [(1, self.group_scalar), (1, self.assign_part), (1, self.round_trip)]
-        kind = self.c.of([(3, None), (2, "nest")]) if depth else None
+        kinds += [(2, self.swap), (2, self.view), (2, self.matmul), (3, self.call), (2, self.use), (1, self.stack), (2, self.atomic)]
+        kinds += [(1, self.group_scalar), (1, self.assign_part), (2, self.round_trip)]
+        kind = self.c.of([(3, None), (3, "nest")]) if depth else None
         if kind is None:
             self.c.of(kinds)()
         else:
-            self.c.of([(3, self.branch), (3, self.loop), (1, self.repeat), (2, self.lane_branch)])(depth - 1)
+            nests = [(3, self.branch), (3, self.loop), (1, self.repeat), (2, self.lane_branch), (1, self.lane_loop)]
+            self.c.of(nests)(depth - 1)
 
     def block(self, depth: int) -> None:
         for _ in range(self.c.number(1, 3)):
@@ -280,6 +281,16 @@ class Maker(Expressions):
         self.add(f"{name} = tg.tile_{self.c.pick(['max', 'min'])}({t.text})[0]")
         self.scope.append(Name(name, t.dtype))
 
+    def use(self) -> None:
+        """Map or call one of the element functions."""
+        if not self.functions:
+            self.element_function()
+        dtype = self.c.pick(list(self.functions))
+        shape = self.c.pick((*SHAPES, ()))
+        name = self.fresh("t" if shape else "s")
+        self.add(f"{name} = {self.called(dtype, shape, False, 1).text}")
+        self.scope.append(Name(name, dtype, shape, uniform=bool(shape)))
+
     def matmul(self) -> None:
         flat = [n for n in self.tiles() if len(n.shape) == 2]
         if not flat:
@@ -293,9 +304,15 @@ class Maker(Expressions):
 
     def call(self) -> None:
         known = [n for n in self.tiles() if (n.dtype, n.shape) in self.mutators]
-        if not known:
+        if not known and not self.mutators:
             self.reassign()
             return
+        if not known:
+            dtype, shape = self.c.pick(list(self.mutators))
+            known = [Name(self.fresh("t"), dtype, shape)]
+            self.add(f"{known[0].text} = {self.tile_leaf(dtype, shape).text}")
+            self.scope += known
+            self.bounded(known[0])
         t = self.c.pick(known)
         self.c.note("call with tile")
         self.add(f"{self.c.pick(self.mutators[t.dtype, t.shape])}({t.text}, {self.c.pick(['n', '1', 'i'])})")
@@ -365,7 +382,7 @@ class Maker(Expressions):
                 self.block(depth)
 
     def leave(self) -> None:
-        if self.in_loop and self.c.chance(40):
+        if self.in_loop and self.c.chance(60):
             how = self.c.pick(["break", "continue"])
             self.c.note(how if self.cooperative else f"lane {how}")
             self.add(how)
@@ -398,6 +415,20 @@ class Maker(Expressions):
                 self.block(depth)
         self.in_loop = outside
 
+    def lane_loop(self, depth: int) -> None:
+        self.c.note("lane for")
+        k = self.fresh("k")
+        opening = f"for {k} in range({self.c.pick(['j % 3', '3', 'n', 'j'])}):"
+        with self.inside(opening, in_loop=True, lanes=True):
+            self.scope.append(Name(k, "int32", uniform=False, bound=40))
+            self.block(depth)
+            if self.c.chance(50):
+                how = self.c.pick(["break", "continue"])
+                self.c.note(f"lane {how}")
+                self.add(f"if {self.condition()}:")
+                self.add(f"    {how}")
+                self.lane_statement(0)
+
     def lane_statement(self, depth: int) -> None:
         scalars = [n for n in self.scope if not n.shape and n.text.startswith("s")]
         kind = self.c.of([(4, "assign"), (2, "new"), (1, "element"), (2 if depth else 0, "if"), (2 if depth else 0, "for")])
@@ -419,11 +450,7 @@ class Maker(Expressions):
                 self.block(depth - 1)
                 self.leave()
         elif kind == "for":
-            self.c.note("lane for")
-            k = self.fresh("k")
-            with self.inside(f"for {k} in range({self.c.pick(['j % 3', '3', 'n'])}):", in_loop=True):
-                self.scope.append(Name(k, "int32", uniform=False, bound=20))
-                self.block(depth - 1)
+            self.lane_loop(depth - 1)
         else:
             self.new_scalar()
 

@@ -18,7 +18,7 @@ from run_program import compare
 import tegula as tg
 
 PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "500"))
-SHARDS = 10
+SHARDS = 4
 REFUSALS = 0.1
 """The largest share of programs that may be refused: the generator means to write right ones."""
 
@@ -73,7 +73,7 @@ def test_cpu_equals_interpreter(shard: int) -> None:
     total = outcomes.total()
     print(f"shard {shard}: {dict(outcomes)}; " + ", ".join(f"{k} {v}" for k, v in sorted(seen.items())))
     assert outcomes["ran"] >= (1 - REFUSALS) * total, outcomes
-    missing = [f for f in FLOOR if seen[f] < total * SHARDS // 500]
+    missing = [f for f in FLOOR if seen[f] < 1]
     assert not missing, f"too rare among {total} programs: {missing}"
 
 

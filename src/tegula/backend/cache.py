@@ -14,9 +14,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+# What the bytes of an entry mean; changes with the layout below.
 MAGIC = b"TGLC0001"
 HEADER = struct.Struct("<8s32sQQ")
 LIMIT = 512 << 20
+# Seconds after which a use is noted again, and after which a file that was never finished is removed.
+NOTED, ABANDONED = 3600, 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,48 +69,61 @@ def key(parts: Iterable[str]) -> str:
 
 
 class Cache:
-    """Entries in one directory; safe for several processes at once."""
+    """Entries in one directory; safe for several processes at once.
+
+    A damaged entry is as good as none. A directory that cannot be read or written makes every look-up a miss."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def get(self, name: str) -> Entry | None:
         """The entry, or None if there is none or it is damaged."""
+        path = self.path / name
         try:
-            data = (self.path / name).read_bytes()
+            data = path.read_bytes()
         except OSError:
             return None
-        if len(data) < HEADER.size:
-            return None
-        magic, checksum, text_size, code_size = HEADER.unpack_from(data)
-        body = data[HEADER.size :]
-        if magic != MAGIC or len(body) != text_size + code_size or hashlib.sha256(body).digest() != checksum:
-            return None
-        return Entry(json.loads(body[:text_size]), body[text_size:])
+        entry = _decode(data)
+        if entry is not None:
+            _note_use(path)
+        return entry
 
     def put(self, name: str, entry: Entry) -> None:
-        """Write an entry whole or not at all. A directory that cannot be written leaves the cache as it is."""
-        text = json.dumps(entry.metadata).encode()
-        body = text + entry.code
-        data = HEADER.pack(MAGIC, hashlib.sha256(body).digest(), len(text), len(entry.code)) + body
+        """Write an entry whole or not at all. A directory that cannot be written leaves the cache as it is.
+
+        TypeError if the metadata is not JSON."""
+        data = _encode(entry)
+        temporary = self.path / f".new-{os.getpid()}-{os.urandom(8).hex()}"
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            temporary = self.path / f".new-{os.getpid()}-{time.monotonic_ns()}"
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             temporary.write_bytes(data)
             os.replace(temporary, self.path / name)
         except OSError:
+            _remove(temporary)
             return
-        self._trim()
+        # Reading the whole directory is slow: one put in 256 does it, which one being as good as random.
+        if name.startswith("00") or len(data) > LIMIT >> 8:
+            self.trim()
 
-    def _trim(self) -> None:
-        """Drop the entries used longest ago when the directory grows past its limit."""
-        entries = [(p, p.stat()) for p in self.entries()]
-        total = sum(status.st_size for _, status in entries)
-        for path, status in sorted(entries, key=lambda e: e[1].st_atime):
-            if total <= LIMIT:
+    def trim(self, limit: int = LIMIT) -> None:
+        """Drop the entries used longest ago until the rest has at most that many bytes, and files never finished."""
+        now = time.time()
+        found: list[tuple[float, int, Path]] = []
+        for path in self.path.glob("*"):
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            if not path.name.startswith("."):
+                found.append((status.st_mtime, status.st_size, path))
+            elif path.name.startswith(".new-") and now - status.st_mtime > ABANDONED:
+                _remove(path)
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= limit:
                 return
-            path.unlink(missing_ok=True)
-            total -= status.st_size
+            _remove(path)
+            total -= size
 
     def entries(self) -> list[Path]:
         return [p for p in self.path.glob("*") if p.is_file() and not p.name.startswith(".")]
@@ -120,5 +136,38 @@ class Cache:
         """Remove all entries; how many there were."""
         found = self.entries()
         for path in found:
-            path.unlink(missing_ok=True)
+            _remove(path)
         return len(found)
+
+
+def _encode(entry: Entry) -> bytes:
+    text = json.dumps(entry.metadata).encode()
+    body = text + entry.code
+    return HEADER.pack(MAGIC, hashlib.sha256(body).digest(), len(text), len(entry.code)) + body
+
+
+def _decode(data: bytes) -> Entry | None:
+    if len(data) < HEADER.size:
+        return None
+    magic, checksum, text_size, code_size = HEADER.unpack_from(data)
+    body = data[HEADER.size :]
+    if magic != MAGIC or len(body) != text_size + code_size or hashlib.sha256(body).digest() != checksum:
+        return None
+    return Entry(json.loads(body[:text_size]), body[text_size:])
+
+
+def _note_use(path: Path) -> None:
+    """Mark an entry as used now, for trimming; most file systems do not keep the time of reading."""
+    try:
+        if time.time() - path.stat().st_mtime > NOTED:
+            os.utime(path)
+    except OSError:
+        return
+
+
+def _remove(path: Path) -> None:
+    """Remove a file; another process may have been faster, or the directory be read-only."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return

@@ -148,10 +148,10 @@ os.register_at_fork(after_in_child=_after_fork)
 def run(function: Any, args: bytes, blocks: int, scratch: int, threads: int | None = None) -> None:
     """Run blocks 0 .. blocks-1 of a kernel (a KernelFunction) and wait for them.
 
-    `args`: what the kernel reads its arguments from. `scratch`: bytes of memory that each thread needs, aligned to 64.
-    `threads`: at most that many, the caller included; None: `thread_count()` when the first launch ran. Safe from several
-    Python threads at once; a launch that finds the workers busy runs on its own thread. KeyboardInterrupt and other
-    exceptions of signal handlers leave blocks undone."""
+    `args`: what the kernel reads its arguments from. `scratch`: bytes of memory that each thread needs, aligned
+    to 64. `threads`: at most that many, the caller included; None: what `thread_count()` was at the first launch.
+    Safe from several Python threads at once; a launch that finds the workers busy runs on its own thread.
+    KeyboardInterrupt and other exceptions of signal handlers leave blocks undone."""
     if blocks <= 1:
         if blocks == 1:
             function(args, _local.scratch(scratch), 0, 1)

@@ -1,9 +1,9 @@
 """The native half of the thread pool, as LLVM IR.
 
-A job is handed out in ranges of blocks by an atomic counter. Its `state` word holds whether the job is open, whether
-the owner sleeps until the last worker leaves, how many workers may join, and how many are in. Workers join only an
-open job; the owner closes it, waits until none is in, and only then may its fields change. Sleeping is by futex: workers
-on `wake`, which counts the jobs opened, the owner on `state`."""
+A job is handed out in ranges of blocks by an atomic counter. Its `state` word holds whether the job is open,
+whether the owner sleeps until the last worker leaves, how many workers may join, and how many are in. Workers join
+only an open job; the owner closes it, waits until none is in, and only then may its fields change. Sleeping is by
+futex: workers on `wake`, which counts the jobs opened, the owner on `state`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ DONE, AGAIN, BUSY = 0, 1, 2
 
 OPEN, WAITING, LIMIT_SHIFT, COUNT = 1 << 30, 1 << 29, 12, 0xFFF
 MAX_HELPERS = COUNT
-# Microseconds: how long a range of blocks should take; work that is not worth waking anyone for; how long a worker looks
-# for the next job before it sleeps, at most and at least; how long the owner does; when a launch looks for signals.
+# Microseconds: how long a range of blocks should take; work that is not worth waking anyone for; how long a worker
+# looks for the next job before it sleeps, at most and at least; how long the owner looks for the last worker to leave;
+# when a launch looks for signals.
 RANGE, ALONE, SPIN_MOST, SPIN_LEAST, SPIN_OWNER, SLICE = 100, 4, 20, 1, 10, 50_000
 
 # Fields that different threads write lie on different cache lines.
@@ -68,7 +69,7 @@ define internal void @rouse(ptr %word, i64 %count) noinline {
   ret void
 }
 
-; What a block of a kernel cost last time, in ticks; 0 if that is not known. Kernels that share an entry are only slower.
+; What a block of a kernel cost last time, in ticks; 0 if not known. Kernels that share an entry are only slower.
 define internal ptr @cost_of(ptr %kernel) alwaysinline {
   %address = ptrtoint ptr %kernel to i64
   %mixed = mul i64 %address, 11400714819323198485

@@ -132,13 +132,17 @@ def _arange(s: State, op: Op, index: list[str], width: int) -> str:
 
 def _filled(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
     """0 for absent lanes, which the last dimension runs over."""
-    values = element(s, op.operands[0], index, width, masked)
+    return without_absent(s, op.result, element(s, op.operands[0], index, width, masked), index, width)
+
+
+def without_absent(s: State, tile: Value, values: Components, index: list[str], width: int) -> Components:
+    """Elements of a tile over the lanes, 0 for those of absent lanes."""
     if not s.kernel.launch.partial:
         return values
     where = s.memory.iota(index[-1], width)
     limit = s.memory.splat_i64(s.present, width)
     here = s.code.emit(f"icmp slt {vector_of('i64', width)} {where}, {limit}")
-    dtype = scalar_of(op.result.type.dtype)  # type: ignore[union-attr]
+    dtype = scalar_of(tile.type.dtype)  # type: ignore[union-attr]
     t = register_type(dtype, width)
     zero = _zero(dtype) if width == 1 else "zeroinitializer"
     return tuple(s.code.emit(f"select {vector_of('i1', width)} {here}, {t} {v}, {t} {zero}") for v in values)

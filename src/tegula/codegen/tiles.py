@@ -12,6 +12,7 @@ from tegula.codegen.elements import (
     offsets,
     run_region,
     splat,
+    without_absent,
 )
 from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.state import State
@@ -46,7 +47,10 @@ def materialise(s: State, value: Value, into: View | None = None) -> View:
 
     def emit(masked: bool) -> None:
         def body(index: list[str], w: int) -> None:
-            s.memory.store_view(view, index, element(s, value, index, w, masked), w)
+            parts = element(s, value, index, w, masked)
+            if t.partial:
+                parts = without_absent(s, value, parts, index, w)
+            s.memory.store_view(view, index, parts, w)
 
         sweep(s, t.shape, width, body, rare=masked)
 
@@ -500,6 +504,7 @@ def from_lanes(s: State, op: Op) -> None:
             s.memory.store_view(view, [loop.index], parts, 1)
     else:
         view = s.lanes[value]
+    _clear_absent(s, view)
     n = s.block_dim
     if op.attrs["preserve_type"] or components(value.type) == 1:  # type: ignore[arg-type]
         s.tiles[op.result] = view
@@ -510,6 +515,15 @@ def from_lanes(s: State, op: Op) -> None:
         strides.insert(0, step)
         step *= extent
     s.tiles[op.result] = View(view.pointer, made.dtype, made.shape, (*strides, 1))
+
+
+def _clear_absent(s: State, view: View) -> None:
+    """0 for the lanes that the last block lacks."""
+    if not s.kernel.launch.partial:
+        return
+    zero = tuple(constant(scalar_of(view.dtype), 0) for _ in range(components(view.dtype)))
+    with s.code.loop(s.present, str(s.block_dim)) as loop:
+        s.memory.store_view(view, [loop.index], zero, 1)
 
 
 def to_lanes(s: State, op: Op) -> None:

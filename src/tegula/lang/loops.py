@@ -66,6 +66,7 @@ class Body:
     handed: list[Value] = field(default_factory=list)
     after: dict[str, Start] = field(default_factory=dict)
     unchanged: set[str] = field(default_factory=set)
+    widened: set[str] = field(default_factory=set)
     ended: dict[str, Binding] = field(default_factory=dict)
 
 
@@ -144,18 +145,20 @@ class Loops(Branches):
     def _rolled(self, node: ast.For, bounds: Bounds) -> None:
         """A real loop. Traced again where a tile turned out to stay the same object."""
         held: set[str] = set()
+        full: set[str] = set()
         while True:
             before = self.snapshot()
-            carried = self._carried(node.body, held, node.target)
+            carried = self._carried(node.body, held, full, node.target)
             region = Region([bounds.start.type, *(t for c in carried for t in c.types)])
             limits = [bounds.start, bounds.stop, bounds.step]
             For(
                 limits, [], None, [region], self.builder.loc
             )  # gives the region its bounds while it is traced
             body = self._body(node, region, carried, partial(self.assign, node.target, region.args[0]), 1)
-            if not body.unchanged - held:
+            if not (body.unchanged - held or body.widened - full):
                 break
             held |= body.unchanged
+            full |= body.widened
             self.restore(before)
         names = body.after
         runs = bounds.numbers is not None
@@ -239,18 +242,20 @@ class Loops(Branches):
         if node.orelse:
             raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop")
         held: set[str] = set()
+        full: set[str] = set()
         while True:
             before = self.snapshot()
-            carried = self._carried(node.body, held, None)
+            carried = self._carried(node.body, held, full, None)
             types = [t for c in carried for t in c.types]
             condition, region = Region(types), Region(types)
             test = self._loop_test(node, condition, carried)
             if test is False:
                 return
             body = self._body(node, region, carried, lambda: None, 0)
-            if not body.unchanged - held:
+            if not (body.unchanged - held or body.widened - full):
                 break
             held |= body.unchanged
+            full |= body.widened
             self.restore(before)
         names = body.after
         self._finish(node, body, runs=test is True)
@@ -320,8 +325,11 @@ class Loops(Branches):
 
     # Carrying --------------------------------------------------------------------------------------------------------
 
-    def _carried(self, body: Sequence[ast.stmt], held: set[str], target: ast.expr | None) -> list[Carried]:
-        """What the body rebinds and is bound before it. A tile that is only changed in place is not carried."""
+    def _carried(
+        self, body: Sequence[ast.stmt], held: set[str], full: set[str], target: ast.expr | None
+    ) -> list[Carried]:
+        """What the body rebinds and is bound before it. A tile that is only changed in place is not carried. Tiles
+        over the lanes that end a round as `full` ones start as such."""
         found = bindings(body)
         names = list(found.order)
         if target is not None:
@@ -333,22 +341,22 @@ class Loops(Branches):
                 continue
             if isinstance(before, Value) and isinstance(before.type, BufType) and name not in found.rebound:
                 continue
-            made = self._entry(name, before)
+            made = self._entry(name, before, name in full)
             if made is not None:
                 out.append(made)
         return out
 
-    def _entry(self, name: str, x: Binding) -> Carried | None:
+    def _entry(self, name: str, x: Binding, full: bool = False) -> Carried | None:
         """How a binding enters a loop; None if control flow cannot carry it."""
         if isinstance(x, LITERALS):
             x = self.builder.value(x)
         if is_element_value(x):
             return Carried(name, x, [x], next)
         if isinstance(x, Value) and isinstance(x.type, BufType):
-            value = self.handed_over(x)
+            value = self.builder.tile(self.handed_over(x), partial=not full)
             return Carried(name, x, [value], lambda args: self.merged_object(next(args), [x]))
         if isinstance(x, tuple):
-            parts = [self._entry(name, part) for part in x]
+            parts = [self._entry(name, part, full) for part in x]
             if any(p is None for p in parts):
                 return None
             known = [p for p in parts if p is not None]
@@ -409,7 +417,7 @@ class Loops(Branches):
             end = ended.get(c.name, UNBOUND)
             if end is c.started and isinstance(end, Value) and isinstance(end.type, BufType):
                 body.unchanged.add(c.name)
-            values = self._ending(c, end, body.region)
+            values = self._ending(c, end, body)
             if values is None:
                 body.handed += arguments
                 body.after[c.name] = self._spoiled(node, c, end, arguments)
@@ -418,12 +426,15 @@ class Loops(Branches):
                 self._may_be(c.started, end)
                 body.after[c.name] = self._ended(c, end)
 
-    def _ending(self, c: Carried, end: Binding, region: Region) -> list[Value] | None:
+    def _ending(self, c: Carried, end: Binding, body: Body) -> list[Value] | None:
         """The end binding as Values of the carried types; None if it does not fit."""
+        region = body.region
         with self.within(region):
             values = self._flat(end, c.before)
         if values is not None and len(values) == len(c.types):
             values = [self.filled(v, t, region) for v, t in zip(values, c.types, strict=True)]
+            if any(full_of(t) == v.type != t for v, t in zip(values, c.types, strict=True)):
+                body.widened.add(c.name)
         if values is None or [v.type for v in values] != c.types:
             return None
         return values
@@ -559,3 +570,8 @@ def _ops_using(arguments: Sequence[Value]) -> list[Op]:
     assert isinstance(owner, Region)
     wanted = set(arguments)
     return [op for op in owner.walk() if not isinstance(op, Yield) and wanted & set(op.operands)]
+
+
+def full_of(t: Type) -> Type:
+    """A tile type without absent lanes."""
+    return TileType(t.dtype, t.shape) if isinstance(t, TileType) else t

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, log2, nan
+from math import log2
 
 from tegula.stdlib.coefficients import (
     EXP2_32,
@@ -227,6 +227,3 @@ def tanh(x: float64):  # noqa: F811
     near = tg.fma(x * z, tg._poly11(z, *TANH_64), x)
     far = tg.copysign(1.0 - 1.0 / (tg._half_exp(tg.min(a + a, 80.0)) + 0.5), x)
     return tg.where(tg.isnan(x), x, tg.where(a < 0.625, near, far))
-
-
-__all__ = ["inf", "nan"]

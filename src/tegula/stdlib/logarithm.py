@@ -1,0 +1,260 @@
+"""Logarithms and powers: x = (1 + f) * 2**e with 1 + f between the roots of 1/2 and 2."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+from tegula.stdlib.coefficients import (
+    ATANH2_64,
+    ATANH_64,
+    EXP_64,
+    LN2_32,
+    LN2_64,
+    LN2_PAIR_64,
+    LOG2E_32,
+    LOG2E_64,
+    LOG10_2_32,
+    LOG10_2_64,
+    LOG10E_32,
+    LOG10E_64,
+    LOG_32,
+    POW_EXP_32,
+    POW_LOG_32,
+    TWO_THIRDS_64,
+)
+from tegula.stdlib.registry import func, tg
+from tegula.types import float32, float64
+
+ROOT_HALF_32 = 0x3F3504F3
+"""The bits of the root of 1/2: subtracting them leaves the wanted exponent in the exponent's place."""
+ROOT_HALF_64 = 0x3FE6A09E667F3BCD
+FRACTION_32 = 2**23 - 1
+FRACTION_64 = 2**52 - 1
+ROUND_64 = 1.5 * 2**52
+ROUND_BITS_64 = 0x4338000000000000
+
+
+@func
+def _log_split(x: float32):
+    """f and e, as floats, for positive x."""
+    small = x < 2.0**-126
+    bits = tg.bitcast(tg.where(small, x * 2.0**23, x), tg.int32) - ROOT_HALF_32
+    f = tg.bitcast((bits & FRACTION_32) + ROOT_HALF_32, tg.float32) - 1.0
+    return f, tg.float32(bits >> 23) - tg.where(small, tg.float32(23.0), tg.float32(0.0))
+
+
+@func
+def _log_split(x: float64):  # noqa: F811
+    small = x < 2.0**-1022
+    bits = tg.bitcast(tg.where(small, x * 2.0**52, x), tg.int64) - ROOT_HALF_64
+    f = tg.bitcast((bits & FRACTION_64) + ROOT_HALF_64, tg.float64) - 1.0
+    return f, tg.float64(tg.int32(bits >> 52)) - tg.where(small, tg.float64(52.0), tg.float64(0.0))
+
+
+@func
+def _log_checked(x: float32, result: float32):
+    """The result for positive x, and what logarithms are elsewhere."""
+    edge = tg.where(x == 0.0, tg.float32(-inf), tg.float32(nan))
+    return tg.where(x > 0.0, tg.where(x < inf, result, x), edge)
+
+
+@func
+def _log_checked(x: float64, result: float64):  # noqa: F811
+    edge = tg.where(x == 0.0, tg.float64(-inf), tg.float64(nan))
+    return tg.where(x > 0.0, tg.where(x < inf, result, x), edge)
+
+
+@func
+def _log_joined(f: float32, e: float32):
+    """log(1 + f) + e ln 2."""
+    z = f * f
+    tail = tg.fma(z, tg.fma(f, tg._poly7(f, *LOG_32), -0.5), e * LN2_32[1])
+    return tg.fma(e, LN2_32[0], f + tail)
+
+
+@func
+def _log_joined(f: float64, e: float64):  # noqa: F811
+    s = f / (2.0 + f)
+    z = s * s
+    half = 0.5 * f * f
+    tail = tg.fma(s, tg.fma(z, tg._poly6(z, *ATANH_64), half), e * LN2_64[1])
+    return tg.fma(e, LN2_64[0], f - (half - tail))
+
+
+@func
+def _log_terms(f: float32):
+    """log(1 + f) as an unevaluated sum of two, the second small."""
+    z = f * f
+    half = 0.5 * z
+    high = f - half
+    lost = tg.fma(f, f, -z)  # what rounding z dropped
+    rest = tg.fma(-0.5, lost, (f - high) - half)
+    return high, tg.fma(z * f, tg._poly7(f, *LOG_32), rest)
+
+
+@func
+def _log_terms(f: float64):  # noqa: F811
+    s = f / (2.0 + f)
+    z = s * s
+    half = 0.5 * f * f
+    high = f - half
+    return high, tg.fma(s, tg.fma(z, tg._poly6(z, *ATANH_64), half), (f - high) - half)
+
+
+@func
+def log(x: float32):
+    """The natural logarithm."""
+    f, e = tg._log_split(x)
+    return tg._log_checked(x, tg._log_joined(f, e))
+
+
+@func
+def log(x: float64):  # noqa: F811
+    """The natural logarithm."""
+    f, e = tg._log_split(x)
+    return tg._log_checked(x, tg._log_joined(f, e))
+
+
+@func
+def _log_in_base(f: float32, base: float32, base_low: float32, whole: float32, low: float32):
+    """log(1 + f) * (base + base_low) + whole + low; `whole` is 0 or larger than the product."""
+    a, b = tg._log_terms(f)
+    product = a * base
+    rest = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
+    total = whole + product
+    return total + (((whole - total) + product) + (rest + low))
+
+
+@func
+def _log_in_base(f: float64, base: float64, base_low: float64, whole: float64, low: float64):  # noqa: F811
+    a, b = tg._log_terms(f)
+    product = a * base
+    rest = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))
+    total = whole + product
+    return total + (((whole - total) + product) + (rest + low))
+
+
+@func
+def log2(x: float32):
+    """The logarithm to base 2."""
+    f, e = tg._log_split(x)
+    return tg._log_checked(x, tg._log_in_base(f, *LOG2E_32, e, 0.0))
+
+
+@func
+def log2(x: float64):  # noqa: F811
+    """The logarithm to base 2."""
+    f, e = tg._log_split(x)
+    return tg._log_checked(x, tg._log_in_base(f, *LOG2E_64, e, 0.0))
+
+
+@func
+def log10(x: float32):
+    """The logarithm to base 10."""
+    f, e = tg._log_split(x)
+    whole = tg.fma(e, LOG10_2_32[0], 0.0)
+    low = tg.fma(e, LOG10_2_32[1], 0.0)
+    return tg._log_checked(x, tg._log_in_base(f, *LOG10E_32, whole, low))
+
+
+@func
+def log10(x: float64):  # noqa: F811
+    """The logarithm to base 10."""
+    f, e = tg._log_split(x)
+    whole = tg.fma(e, LOG10_2_64[0], 0.0)
+    low = tg.fma(e, LOG10_2_64[1], 0.0)
+    return tg._log_checked(x, tg._log_in_base(f, *LOG10E_64, whole, low))
+
+
+@func
+def log1p(x: float32):
+    """log(1 + x), accurate near 0."""
+    u = 1.0 + x
+    bits = tg.bitcast(u, tg.int32) - ROOT_HALF_32
+    e = bits >> 23
+    scale = tg.bitcast((127 - e) << 23, tg.float32)
+    far = tg.bitcast((bits & FRACTION_32) + ROOT_HALF_32, tg.float32) - 1.0
+    f = tg.where(x < 2.0**30, tg.fma(x, scale, scale - 1.0), far)
+    return tg.where(x == 0.0, x, tg._log_checked(u, tg._log_joined(f, tg.float32(e))))
+
+
+@func
+def log1p(x: float64):  # noqa: F811
+    """log(1 + x), accurate near 0."""
+    u = 1.0 + x
+    bits = tg.bitcast(u, tg.int64) - ROOT_HALF_64
+    e = bits >> 52
+    scale = tg.bitcast((1023 - e) << 52, tg.float64)
+    far = tg.bitcast((bits & FRACTION_64) + ROOT_HALF_64, tg.float64) - 1.0
+    f = tg.where(x < 2.0**60, tg.fma(x, scale, scale - 1.0), far)
+    return tg.where(x == 0.0, x, tg._log_checked(u, tg._log_joined(f, tg.float64(tg.int32(e)))))
+
+
+@func
+def _log_pair(x: float64):
+    """log(x) as a sum of two, to about 2**-66 of its size, for positive finite x."""
+    f, e = tg._log_split(x)
+    g = 2.0 + f
+    s = f / g
+    s_low = tg.fma(-s, f - (g - 2.0), tg.fma(-s, g, f)) / g
+    z = s * s
+    z_low = tg.fma(s + s, s_low, tg.fma(s, s, -z))
+    q = z * tg._poly7(z, *ATANH2_64)
+    t = TWO_THIRDS_64[0] + q
+    t_low = ((TWO_THIRDS_64[0] - t) + q) + TWO_THIRDS_64[1]
+    u = z * t
+    u_low = tg.fma(z, t_low, tg.fma(z_low, t, tg.fma(z, t, -u)))
+    w = s * u
+    w_low = tg.fma(s, u_low, tg.fma(s_low, u, tg.fma(s, u, -w)))
+    double = s + s
+    high = double + w
+    low = ((double - high) + w) + tg.fma(s_low, 2.0, w_low)
+    whole = e * LN2_PAIR_64[0]
+    total = whole + high
+    return total, ((whole - total) + high) + tg.fma(e, LN2_PAIR_64[1], low)
+
+
+@func
+def _pow_checked(x: float64, y: float64, result: float64):
+    """x**y from |x|**y for the same arguments: signs and special cases."""
+    a = tg.abs(x)
+    whole = tg.trunc(y) == y
+    half = 0.5 * y
+    odd = whole & ~(tg.trunc(half) == half)
+    extreme = tg.where((a > 1.0) ^ (y > 0.0), tg.float64(0.0), tg.float64(inf))
+    result = tg.where((a == 0.0) | (a == inf) | (tg.abs(y) == inf), extreme, result)
+    result = tg.where(a == 1.0, tg.float64(1.0), result)
+    result = tg.where(odd & (tg.bitcast(x, tg.int64) < 0), -result, result)
+    invalid = tg.isnan(x) | tg.isnan(y) | ((x < 0.0) & (a < inf) & ~whole)
+    result = tg.where(invalid, tg.float64(nan), result)
+    return tg.where((x == 1.0) | (y == 0.0), tg.float64(1.0), result)
+
+
+@func
+def pow(x: float64, y: float64):
+    """x to the power y; the special cases are those of C."""
+    log_high, log_low = tg._log_pair(tg.abs(x))
+    product = y * log_high
+    near = tg.min(tg.max(product, -750.0), 712.0)
+    low = tg.fma(y, log_low, tg.fma(y, log_high, -product))
+    r, r_low, k = tg._exp_reduced(near)
+    p = 1.0 + (r + tg.fma(r * r, tg._poly10(r, *EXP_64), r_low + tg.where(near == product, low, 0.0)))
+    return tg._pow_checked(x, y, tg._scaled(p, k))
+
+
+@func
+def pow(x: float32, y: float32):  # noqa: F811
+    """x to the power y; the special cases are those of C. Computed in float64, which is no slower than pairs."""
+    wide_x, wide_y = tg.float64(x), tg.float64(y)
+    bits = tg.bitcast(tg.abs(wide_x), tg.int64) - ROOT_HALF_64
+    f = tg.bitcast((bits & FRACTION_64) + ROOT_HALF_64, tg.float64) - 1.0
+    s = f / (2.0 + f)
+    z = s * s
+    logarithm = tg.fma(s * z, tg._poly4(z, *POW_LOG_32), s + s)
+    power = wide_y * tg.fma(logarithm, LOG2E_64[0], tg.float64(tg.int32(bits >> 52)))
+    near = tg.min(tg.max(power, -160.0), 160.0)
+    rounded = near + ROUND_64
+    r = near - (rounded - ROUND_64)
+    scale = tg.bitcast((tg.bitcast(rounded, tg.int64) - ROUND_BITS_64 + 1023) << 52, tg.float64)
+    result = tg.fma(r, tg._poly6(r, *POW_EXP_32), 1.0) * scale
+    return tg.float32(tg._pow_checked(wide_x, wide_y, result))

@@ -1,0 +1,312 @@
+"""Sine, cosine and tangent for every argument: the remainder by pi / 2 as a sum of two floats, then polynomials."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+from tegula.stdlib.coefficients import (
+    COS_32,
+    COS_64,
+    HALF_PI_32,
+    HALF_PI_64,
+    SIN_32,
+    SIN_64,
+    TAN_32,
+    TAN_64,
+    TWO_OVER_PI,
+    TWO_OVER_PI_WORDS_32,
+    TWO_OVER_PI_WORDS_64,
+)
+from tegula.stdlib.registry import func, tg
+from tegula.types import bool_, float32, float64, int32, int64, uint32, uint64
+
+ROUND_32 = 1.5 * 2**23
+ROUND_64 = 1.5 * 2**52
+NEAR_32 = 1.0e5
+"""Up to here three parts of pi / 2 leave an accurate remainder."""
+NEAR_64 = 1.0e6
+LOW_HALF = 2**32 - 1
+
+
+@func
+def _quarter_near(x: float32):
+    """The remainder of x by pi / 2 as a sum of two, and the quotient modulo 4, for |x| <= NEAR_32."""
+    t = tg.fma(x, TWO_OVER_PI[0], ROUND_32)
+    n = t - ROUND_32
+    exact = tg.fma(-n, HALF_PI_32[0], x)
+    product = n * HALF_PI_32[1]
+    product_low = tg.fma(n, HALF_PI_32[1], -product)
+    r = exact - product
+    back = r - exact
+    lost = (exact - (r - back)) - (product + back)
+    low = tg.fma(-n, HALF_PI_32[2], lost - product_low)
+    high = r + low
+    return high, (r - high) + low, tg.bitcast(t, tg.int32) & 3
+
+
+@func
+def _quarter_near(x: float64):  # noqa: F811
+    t = tg.fma(x, TWO_OVER_PI[0], ROUND_64)
+    n = t - ROUND_64
+    exact = tg.fma(-n, HALF_PI_64[0], x)
+    product = n * HALF_PI_64[1]
+    product_low = tg.fma(n, HALF_PI_64[1], -product)
+    r = exact - product
+    back = r - exact
+    lost = (exact - (r - back)) - (product + back)
+    low = tg.fma(-n, HALF_PI_64[2], lost - product_low)
+    high = r + low
+    return high, (r - high) + low, tg.bitcast(t, tg.int64) & 3
+
+
+@func
+def _window(upper: uint32, lower: uint32, shift: uint32):
+    """32 of the 64 bits of two words, from bit `shift` on."""
+    return (upper << shift) | ((lower >> 1) >> (31 - shift))
+
+
+@func
+def _window(upper: uint64, lower: uint64, shift: uint64):  # noqa: F811
+    return (upper << shift) | ((lower >> 1) >> (63 - shift))
+
+
+@func
+def _two_over_pi(offset: uint32):
+    """96 bits of the digits of 2 / pi from bit `offset` (0 .. 159) on, as three words."""
+    w = TWO_OVER_PI_WORDS_32
+    four, two, one = (offset & 128) != 0, (offset & 64) != 0, (offset & 32) != 0
+    a0 = tg.where(four, tg.uint32(w[4]), tg.uint32(w[0]))
+    a1 = tg.where(four, tg.uint32(w[5]), tg.uint32(w[1]))
+    a2 = tg.where(four, tg.uint32(w[6]), tg.uint32(w[2]))
+    a3 = tg.where(four, tg.uint32(w[7]), tg.uint32(w[3]))
+    b0 = tg.where(two, a2, a0)
+    b1 = tg.where(two, a3, a1)
+    b2 = tg.where(two, tg.uint32(w[4]), a2)
+    b3 = tg.where(two, tg.uint32(w[5]), a3)
+    b4 = tg.where(two, tg.uint32(w[6]), tg.uint32(w[4]))
+    c0 = tg.where(one, b1, b0)
+    c1 = tg.where(one, b2, b1)
+    c2 = tg.where(one, b3, b2)
+    c3 = tg.where(one, b4, b3)
+    shift = offset & 31
+    return tg._window(c0, c1, shift), tg._window(c1, c2, shift), tg._window(c2, c3, shift)
+
+
+@func
+def _quarter_far(x: float32):
+    """The same for larger |x|: a product of integers with the digits of 2 / pi that matter."""
+    bits = tg.bitcast(x, tg.uint32)
+    offset = ((bits >> 23) & 255) - 119  # digits above this give multiples of 4
+    w0, w1, w2 = tg._two_over_pi(offset)
+    m = tg.uint64((bits & 0x7FFFFF) | 0x800000)
+    product = ((m * tg.uint64(w0)) << 32) + m * tg.uint64(w1) + ((m * tg.uint64(w2)) >> 32)
+    q = tg.int32((product + 0x2000000000000000) >> 62)
+    turn = tg.float64(tg.bitcast(product << 2, tg.int64)) * (1.5707963267948966 * 2.0**-64)
+    turn = tg.where(x < 0.0, -turn, turn)
+    high = tg.float32(turn)
+    return high, tg.float32(turn - tg.float64(high)), tg.where(x < 0.0, -q, q) & 3
+
+
+@func
+def _two_over_pi(offset: uint64):  # noqa: F811
+    """192 bits of the digits of 2 / pi from bit `offset` (0 .. 1087) on, as three words."""
+    w = TWO_OVER_PI_WORDS_64
+    sixteen, eight = (offset & 1024) != 0, (offset & 512) != 0
+    four, two, one = (offset & 256) != 0, (offset & 128) != 0, (offset & 64) != 0
+    a0 = tg.where(sixteen, tg.uint64(w[16]), tg.where(eight, tg.uint64(w[8]), tg.uint64(w[0])))
+    a1 = tg.where(sixteen, tg.uint64(w[17]), tg.where(eight, tg.uint64(w[9]), tg.uint64(w[1])))
+    a2 = tg.where(sixteen, tg.uint64(w[18]), tg.where(eight, tg.uint64(w[10]), tg.uint64(w[2])))
+    a3 = tg.where(sixteen, tg.uint64(w[19]), tg.where(eight, tg.uint64(w[11]), tg.uint64(w[3])))
+    a4 = tg.where(eight, tg.uint64(w[12]), tg.uint64(w[4]))
+    a5 = tg.where(eight, tg.uint64(w[13]), tg.uint64(w[5]))
+    a6 = tg.where(eight, tg.uint64(w[14]), tg.uint64(w[6]))
+    a7 = tg.where(eight, tg.uint64(w[15]), tg.uint64(w[7]))
+    a8 = tg.where(eight, tg.uint64(w[16]), tg.uint64(w[8]))
+    a9 = tg.where(eight, tg.uint64(w[17]), tg.uint64(w[9]))
+    a10 = tg.where(eight, tg.uint64(w[18]), tg.uint64(w[10]))
+    b0, b1, b2 = tg.where(four, a4, a0), tg.where(four, a5, a1), tg.where(four, a6, a2)
+    b3, b4, b5 = tg.where(four, a7, a3), tg.where(four, a8, a4), tg.where(four, a9, a5)
+    b6 = tg.where(four, a10, a6)
+    c0, c1, c2 = tg.where(two, b2, b0), tg.where(two, b3, b1), tg.where(two, b4, b2)
+    c3, c4 = tg.where(two, b5, b3), tg.where(two, b6, b4)
+    d0, d1 = tg.where(one, c1, c0), tg.where(one, c2, c1)
+    d2, d3 = tg.where(one, c3, c2), tg.where(one, c4, c3)
+    shift = offset & 63
+    return tg._window(d0, d1, shift), tg._window(d1, d2, shift), tg._window(d2, d3, shift)
+
+
+@func
+def _high_product(a: uint64, b: uint64):
+    """The upper 64 bits of a * b."""
+    a1, a0, b1, b0 = a >> 32, a & LOW_HALF, b >> 32, b & LOW_HALF
+    cross = a1 * b0 + ((a0 * b0) >> 32)
+    middle = a0 * b1 + (cross & LOW_HALF)
+    return a1 * b1 + (cross >> 32) + (middle >> 32)
+
+
+@func
+def _quarter_far(x: float64):  # noqa: F811
+    bits = tg.bitcast(x, tg.uint64)
+    offset = ((bits >> 52) & 2047) - 1012
+    w0, w1, w2 = tg._two_over_pi(offset)
+    m = (bits & 0xFFFFFFFFFFFFF) | 0x10000000000000
+    middle_1 = m * w1
+    middle = middle_1 + tg._high_product(m, w2)
+    carry = tg.where(middle < middle_1, tg.uint64(1), tg.uint64(0))
+    top = m * w0 + tg._high_product(m, w1) + carry
+    q = tg.int64((top + 0x2000000000000000) >> 62)
+    # The signed fraction in four pieces of 32 bits, of which the sum of two floats is made.
+    first = tg.bitcast((top << 2) | (middle >> 62), tg.int64)
+    second = middle << 2
+    piece_0 = tg.float64(tg.int32(first >> 32)) * 2.0**-32
+    piece_1 = tg.float64(tg.uint32(tg.bitcast(first, tg.uint64) & LOW_HALF)) * 2.0**-64
+    piece_2 = tg.float64(tg.uint32(second >> 32)) * 2.0**-96
+    turn = piece_0 + piece_1
+    turn_low = ((piece_0 - turn) + piece_1) + piece_2
+    r = turn * HALF_PI_64[0]
+    low = tg.fma(turn_low, HALF_PI_64[0], tg.fma(turn, HALF_PI_64[1], tg.fma(turn, HALF_PI_64[0], -r)))
+    high = r + low
+    rest = (r - high) + low
+    minus = x < 0.0
+    return tg.where(minus, -high, high), tg.where(minus, -rest, rest), tg.where(minus, -q, q) & 3
+
+
+@func
+def _quarter(x: float32):
+    """r, its rounding error and the quotient modulo 4, for finite x."""
+    near, near_low, near_q = tg._quarter_near(x)
+    far, far_low, far_q = tg._quarter_far(x)
+    is_near = tg.abs(x) <= NEAR_32
+    return (
+        tg.where(is_near, near, far),
+        tg.where(is_near, near_low, far_low),
+        tg.where(is_near, near_q, far_q),
+    )
+
+
+@func
+def _quarter(x: float64):  # noqa: F811
+    near, near_low, near_q = tg._quarter_near(x)
+    far, far_low, far_q = tg._quarter_far(x)
+    is_near = tg.abs(x) <= NEAR_64
+    return (
+        tg.where(is_near, near, far),
+        tg.where(is_near, near_low, far_low),
+        tg.where(is_near, near_q, far_q),
+    )
+
+
+@func
+def _sine(r: float32, low: float32):
+    """sin(r + low) for |r| <= pi / 4."""
+    z = r * r
+    return r + tg.fma(r * z, tg._poly3(z, *SIN_32), tg.fma(-0.5 * z, low, low))
+
+
+@func
+def _sine(r: float64, low: float64):  # noqa: F811
+    z = r * r
+    return r + tg.fma(r * z, tg._poly6(z, *SIN_64), tg.fma(-0.5 * z, low, low))
+
+
+@func
+def _cosine(r: float32, low: float32):
+    """cos(r + low) for |r| <= pi / 4."""
+    z = r * r
+    half = 0.5 * z
+    w = 1.0 - half
+    return w + tg.fma(z * z, tg._poly2(z, *COS_32), tg.fma(-r, low, (1.0 - w) - half))
+
+
+@func
+def _cosine(r: float64, low: float64):  # noqa: F811
+    z = r * r
+    half = 0.5 * z
+    w = 1.0 - half
+    return w + tg.fma(z * z, tg._poly5(z, *COS_64), tg.fma(-r, low, (1.0 - w) - half))
+
+
+@func
+def _sine_of_quarter(r: float32, low: float32, q: int32):
+    """sin(r + low + q pi / 2)."""
+    value = tg.where((q & 1) != 0, tg._cosine(r, low), tg._sine(r, low))
+    return tg.where((q & 2) != 0, -value, value)
+
+
+@func
+def _sine_of_quarter(r: float64, low: float64, q: int64):  # noqa: F811
+    value = tg.where((q & 1) != 0, tg._cosine(r, low), tg._sine(r, low))
+    return tg.where((q & 2) != 0, -value, value)
+
+
+@func
+def sin(x: float32):
+    """The sine of x in radians."""
+    r, low, q = tg._quarter(x)
+    value = tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q), tg.float32(nan))
+    return tg.where(tg.abs(x) < 2.0**-30, x, value)
+
+
+@func
+def sin(x: float64):  # noqa: F811
+    """The sine of x in radians."""
+    r, low, q = tg._quarter(x)
+    value = tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q), tg.float64(nan))
+    return tg.where(tg.abs(x) < 2.0**-30, x, value)
+
+
+@func
+def cos(x: float32):
+    """The cosine of x in radians."""
+    r, low, q = tg._quarter(x)
+    return tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q + 1), tg.float32(nan))
+
+
+@func
+def cos(x: float64):  # noqa: F811
+    """The cosine of x in radians."""
+    r, low, q = tg._quarter(x)
+    return tg.where(tg.abs(x) < inf, tg._sine_of_quarter(r, low, q + 1), tg.float64(nan))
+
+
+@func
+def _tangent(t: float32, low: float32, inverted: bool_):
+    """t + low, or -1 / (t + low), rounded almost once."""
+    i = 1.0 / t
+    better = tg.fma(i, tg.fma(-low, i, tg.fma(-t, i, 1.0)), i)
+    return tg.where(inverted, -better, t)
+
+
+@func
+def _tangent(t: float64, low: float64, inverted: bool_):  # noqa: F811
+    i = 1.0 / t
+    better = tg.fma(i, tg.fma(-low, i, tg.fma(-t, i, 1.0)), i)
+    return tg.where(inverted, -better, t)
+
+
+@func
+def tan(x: float32):
+    """The tangent of x in radians."""
+    r, low, q = tg._quarter(x)
+    z = r * r
+    p = tg._poly6(z, *TAN_32)
+    rough = tg.fma(r * z, p, r)
+    tail = tg.fma(r * z, p, tg.fma(rough * rough, low, low))
+    t = r + tail
+    value = tg._tangent(t, (r - t) + tail, (q & 1) != 0)
+    value = tg.where(tg.abs(x) < inf, value, tg.float32(nan))
+    return tg.where(tg.abs(x) < 2.0**-30, x, value)
+
+
+@func
+def tan(x: float64):  # noqa: F811
+    """The tangent of x in radians."""
+    r, low, q = tg._quarter(x)
+    z = r * r
+    p = tg._poly14(z, *TAN_64)
+    rough = tg.fma(r * z, p, r)
+    tail = tg.fma(r * z, p, tg.fma(rough * rough, low, low))
+    t = r + tail
+    value = tg._tangent(t, (r - t) + tail, (q & 1) != 0)
+    value = tg.where(tg.abs(x) < inf, value, tg.float64(nan))
+    return tg.where(tg.abs(x) < 2.0**-30, x, value)
