@@ -191,15 +191,39 @@ def fits() -> dict[str, tuple[int, Fit]]:
 
     square = lambda r: r * r + mpf(2) ** -40  # noqa: E731
     both("EXP", after(mp.exp, [1, 1]), (4, 10), -half_ln2, half_ln2, square)
-    both("EXP2", after(lambda r: mp.exp(r * ln2), [1]), (5, 11), "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30)
-    both("EXP10", after(lambda r: mp.exp(r * ln10), [1]), (5, 11), -half_log, half_log, lambda r: abs(r) + mpf(2) ** -30)
+    both(
+        "EXP2",
+        after(lambda r: mp.exp(r * ln2), [1]),
+        (5, 11),
+        "-0.501",
+        "0.501",
+        lambda r: abs(r) + mpf(2) ** -30,
+    )
+    both(
+        "EXP10",
+        after(lambda r: mp.exp(r * ln10), [1]),
+        (5, 11),
+        -half_log,
+        half_log,
+        lambda r: abs(r) + mpf(2) ** -30,
+    )
     both("LOG", log_tail, (7, 0), m_low, m_high, cube)
     both("ATANH", atanh_tail, (0, 6), 0, z_log, tail_weight)
     both("ATANH2", atanh_tail2, (0, 7), 0, z_log, lambda z: tail_weight(z) ** 2)
     out["POW_LOG_32"] = (53, Fit(atanh_tail, 4, 0, z_log, tail_weight))
-    out["POW_EXP_32"] = (53, Fit(after(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30))
+    out["POW_EXP_32"] = (
+        53,
+        Fit(after(lambda r: mp.exp(r * ln2), [1]), 6, "-0.501", "0.501", lambda r: abs(r) + mpf(2) ** -30),
+    )
     both("SIN", odd(mp.sin), (3, 6), 0, quarter**2, tail_weight)
-    both("COS", after(lambda t: mp.cos(mp.sqrt(t)), [1, mpf(-1) / 2]), (2, 5), 0, quarter**2, lambda t: tail_weight(t) ** 2)
+    both(
+        "COS",
+        after(lambda t: mp.cos(mp.sqrt(t)), [1, mpf(-1) / 2]),
+        (2, 5),
+        0,
+        quarter**2,
+        lambda t: tail_weight(t) ** 2,
+    )
     both("TAN", odd(mp.tan), (6, 14), 0, quarter**2, tan_weight)
     both("ASIN", odd(mp.asin), (5, 12), 0, mpf("0.2501"), tail_weight)
     both("ATAN", odd(mp.atan), (4, 11), 0, z_atan, tail_weight)
@@ -283,7 +307,10 @@ def main() -> None:
         print(f"{name:16} degree {fit.degree:2}  error 2^{float(mp.log(worst, 2)):.1f}", file=sys.stderr)
         lines.append(f"{name} = ({', '.join(repr(rounded(c, bits)) for c in coefficients)},)")
     lines += [f"{name} = ({', '.join(map(repr, parts))},)" for name, parts in constants().items()]
-    for name, words in (("TWO_OVER_PI_WORDS_32", two_over_pi(32, 1, 8)), ("TWO_OVER_PI_WORDS_64", two_over_pi(64, 1, 20))):
+    for name, words in (
+        ("TWO_OVER_PI_WORDS_32", two_over_pi(32, 1, 8)),
+        ("TWO_OVER_PI_WORDS_64", two_over_pi(64, 1, 20)),
+    ):
         lines.append(f"{name} = ({', '.join(map(hex, words))},)")
     TARGET.write_text("\n".join(lines) + "\n")
     subprocess.run([sys.executable, "-m", "ruff", "format", str(TARGET)], check=True)

@@ -30,9 +30,8 @@ class CompileError(TegulaError):
         self.loc = loc
         self.message = self.MESSAGE.format(**fields)
         self.help = (help or self.HELP).format(**fields) if not help else help
-        self.notes = list(notes)
-        if loc is not None:
-            self.notes += [(at, "called from here") for at in loc.chain()[1:]]
+        chain = loc.chain()[1:] if loc is not None else []
+        self.notes = [*((at, "called from here") for at in chain), *notes]
         super().__init__(self.message)
 
     def __str__(self) -> str:

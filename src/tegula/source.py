@@ -7,12 +7,14 @@ import inspect
 import linecache
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a user's file: 1-based line, 0-based column as Python's ast counts, and where it was inlined."""
+    """A place in a user's file: 1-based line, 0-based column as Python's ast counts, and where it was inlined.
+
+    `subject`: what stands there, as error messages call it: the name of a called function, or an operator."""
 
     file: str
     line: int
@@ -20,6 +22,7 @@ class Location:
     end_column: int = 0
     function: str = ""
     caller: Location | None = None
+    subject: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column + 1}"
@@ -60,7 +63,26 @@ class FunctionSource:
         end = getattr(node, "end_col_offset", column) or column
         same_line = getattr(node, "end_lineno", None) == getattr(node, "lineno", None)
         end = end + self.indent if same_line else len(linecache.getline(self.file, line).rstrip())
-        return Location(self.file, line, column, end, self.name, caller)
+        return Location(self.file, line, column, end, self.name, caller, subject_of(node))
+
+
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
+    ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not", ast.And: "and", ast.Or: "or", ast.Lt: "<",
+    ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+
+
+def subject_of(node: ast.AST) -> str:
+    """What a user would call the node: `tile_sum` for `tg.tile_sum(t)`, `'+'` for `a + b`, `'+='` for `a += b`."""
+    if isinstance(node, ast.Call):
+        return node.func.attr if isinstance(node.func, ast.Attribute) else ast.unparse(node.func)
+    if isinstance(node, ast.Compare):
+        return f"'{_OPERATORS[type(node.ops[0])]}'" if type(node.ops[0]) in _OPERATORS else ""
+    if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp):
+        return f"'{_OPERATORS[type(node.op)]}'"
+    return f"'{_OPERATORS[type(node.op)]}='" if isinstance(node, ast.AugAssign) else ""
 
 
 def parse_function(function: Callable[..., object], source: str | None = None) -> FunctionSource:

@@ -57,3 +57,8 @@ def same_bits(got: np.ndarray, want: np.ndarray, name: str = "") -> None:
     if got.dtype.kind not in "biu":
         equal |= np.isnan(got.astype(np.float64)) & np.isnan(want.astype(np.float64))
     assert equal.all(), f"{name}: CPU\n{got}\ninterpreter\n{want}"
+
+
+def codes(error: tg.CompileError) -> set[str]:
+    """The codes of one error or of several."""
+    return {e.CODE for e in getattr(error, "errors", [error])}

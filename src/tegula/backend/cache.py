@@ -31,11 +31,11 @@ class Entry:
 
 
 def directory(configured: str | None = None) -> Path:
-    """Where entries lie: as configured, or in the user's cache directory (XDG)."""
+    """Where entries lie: as configured, or in the user's cache directory (XDG, where only absolute paths count)."""
     if configured:
         return Path(configured)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "tegula"
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path(os.path.expanduser("~")) / ".cache") / "tegula"
 
 
 @cache

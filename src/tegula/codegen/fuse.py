@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from tegula.codegen.products import read_in_place
+from tegula.codegen.state import State
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import If
+from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import (
     TileArange,
     TileAtomic,
@@ -32,13 +35,12 @@ CONSUMERS = (TileMap, TileStore, TileAtomic, TileReduce, BufNew, BufWrite, TileF
 class Fusion:
     """Decisions for one region, taken in order from what is already decided for the operands."""
 
-    def __init__(
-        self, kernel: Kernel, region: Region, users: dict[Value, list[tuple[Op, int]]], inline: dict[Value, Op]
-    ) -> None:
-        self.kernel = kernel
+    def __init__(self, s: State, region: Region) -> None:
+        self.s = s
+        self.kernel = s.kernel
         self.region = region
-        self.users = users
-        self.inline = inline
+        self.users = s.users
+        self.inline = s.inline
         self.order = {op: k for k, op in enumerate(region.ops)}
 
     def inlines(self, op: Op) -> bool:
@@ -58,7 +60,9 @@ class Fusion:
         return not self._conflict(op, user)
 
     def _streams(self, op: Op, user: Op, position: int) -> bool:
-        """Whether the consumer visits each element once, in order."""
+        """Whether the consumer visits each element once, in order, or reads the array itself."""
+        if isinstance(user, TileMatmul):
+            return isinstance(op, TileLoad) and position < 2 and read_in_place(self.s, user, position)
         if not isinstance(user, CONSUMERS):
             return False
         if isinstance(user, TileReduce):

@@ -7,17 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tegula.codegen import tiles
+from tegula.codegen import products, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
 from tegula.codegen.elements import STRAIGHT
 from tegula.codegen.fuse import Fusion, reads_in_place
-from tegula.codegen.product import Product, emit_product
-from tegula.codegen.scalar import Components, elementwise, lower
+from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, Placement, View
 from tegula.codegen.sweep import sweep
-from tegula.codegen.text import constant, memory_type, register_type
+from tegula.codegen.text import memory_type, register_type
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import scalar as S
@@ -50,7 +49,6 @@ from tegula.types import (
     TileType,
     components,
     element_bytes,
-    float32,
     scalar_of,
 )
 
@@ -89,7 +87,7 @@ def _module(s: State) -> str:
     )
     return "\n".join(
         [
-            *s.functions.values(),
+            *(text for _, text in s.products.values()),
             function,
             *sorted(s.code.declared),
             f"attributes #0 = {{ {attributes} }}",
@@ -160,7 +158,7 @@ class _Walk:
 
     def region(self, region: Region) -> None:
         """Ops that the block runs once; the terminator is left to the caller."""
-        self.fusion[region] = Fusion(self.s.kernel, region, self.s.users, self.s.inline)
+        self.fusion[region] = Fusion(self.s, region)
         for op in region.ops:
             if not isinstance(op, Yield):
                 self.op(op)
@@ -274,104 +272,6 @@ class _Walk:
             report(s, site, [flat, *(_slot(s, p, scalar_of(t)) for p in parts)])
 
         sweep(s, view.shape, 1, body)
-
-    # Products --------------------------------------------------------------------------------------------------------
-
-    def matmul(self, op: Op) -> None:
-        """alpha * a @ b + beta * c; in c's own memory where c is not needed afterwards."""
-        s = self.s
-        a, b, c, alpha, beta = op.operands
-        t: TileType = op.result.type  # type: ignore[assignment]
-        scalar = scalar_of(t.dtype)
-        work = scalar if not scalar.is_float or scalar.bits >= 32 else float32
-        left, right = self._operand(a, work, rows_only=False), self._operand(b, work, rows_only=True)
-        scaled = not (_is_one(alpha) and _is_one(beta))
-        own = work == scalar and not scaled and self._dies_here(c, op)
-        if own:
-            into = tiles.materialise(s, c)
-        else:
-            into = s.allocate(op.result.name or "product", work, t.shape)
-            self._start(c, into, scaled, work)
-        self._call_product(left, right, into, work)
-        if work != scalar or scaled:
-            into = self._finish(op, into, scaled, work)
-        s.tiles[op.result] = into
-
-    def _operand(self, value: Value, work: Any, rows_only: bool) -> View:
-        """An operand in memory in the type that the product is computed in; B by contiguous rows."""
-        s = self.s
-        view = tiles.materialise(s, value)
-        if view.dtype == work and (not rows_only or view.strides[1] == 1):
-            return view
-        fresh = s.allocate("operand", work, view.shape)
-        self._convert_copy(view, fresh)
-        return fresh
-
-    def _convert_copy(self, source: View, target: View) -> None:
-        from tegula.codegen.convert import convert
-
-        s = self.s
-        have, want = scalar_of(source.dtype), scalar_of(target.dtype)
-        width = max(1, s.target.vector_bytes // max(4, have.bits // 8, want.bits // 8))
-        while width > source.shape[-1]:
-            width //= 2
-
-        def body(index: list[str], w: int) -> None:
-            (x,) = s.memory.load_view(source, index, w)
-            s.memory.store_view(target, index, (convert(self.code, x, have, want, w),), w)
-
-        sweep(s, source.shape, width, body)
-
-    def _dies_here(self, c: Value, op: Op) -> bool:
-        """Whether c's memory can be overwritten: it is c's alone and no one reads c afterwards."""
-        s = self.s
-        if len(s.users.get(c, [])) != 1:
-            return False
-        if c in s.inline and c not in s.tiles:
-            return True
-        owner = c.owner
-        if isinstance(owner, Region):
-            return op.parent is owner
-        return isinstance(owner, TileMatmul | For | While | If) and op.parent is owner.parent
-
-    def _start(self, c: Value, into: View, scaled: bool, work: Any) -> None:
-        if not scaled:
-            source = tiles.materialise(self.s, c)
-            self._convert_copy(source, into)
-            return
-        zero = constant(work, 0)
-        sweep(self.s, into.shape, 1, lambda i, w: self.s.memory.store_view(into, i, (zero,), 1))
-
-    def _call_product(self, left: View, right: View, into: View, work: Any) -> None:
-        (m, k), n = left.shape, right.shape[1]
-        p = Product(m, n, k, work, left.strides, right.strides[0], into.strides[0])  # type: ignore[arg-type]
-        if p.name not in self.s.functions:
-            text, declared = emit_product(p, self.s.target.vector_bytes)
-            self.s.functions[p.name] = text
-            self.code.declared |= declared
-        self.code.line(f"call void @{p.name}(ptr {left.pointer}, ptr {right.pointer}, ptr {into.pointer})")
-
-    def _finish(self, op: Op, work_view: View, scaled: bool, work: Any) -> View:
-        """alpha times the product plus beta times c, rounded to the result's type."""
-        from tegula.codegen.convert import convert
-
-        s, code = self.s, self.code
-        t: TileType = op.result.type  # type: ignore[assignment]
-        scalar = scalar_of(t.dtype)
-        result = s.allocate(op.result.name or "product", t.dtype, t.shape)
-        old = tiles.materialise(s, op.operands[2]) if scaled else None
-        alpha, beta = (convert(code, s.scalar(v), scalar, work, 1) for v in op.operands[3:5])
-
-        def body(index: list[str], w: int) -> None:
-            (x,) = s.memory.load_view(work_view, index, 1)
-            if old is not None:
-                x = elementwise(code, S.Mul([], []), work, [x, alpha], 1)
-                c = convert(code, s.memory.load_view(old, index, 1)[0], scalar, work, 1)
-                x = elementwise(code, S.Add([], []), work, [x, elementwise(code, S.Mul([], []), work, [c, beta], 1)], 1)
-            s.memory.store_view(result, index, (convert(code, x, work, scalar, 1),), 1)
-
-        sweep(s, t.shape, 1, body)
-        return result
 
     # Lanes -----------------------------------------------------------------------------------------------------------
 
@@ -659,10 +559,6 @@ class _CarriedLoop:
                 self.walk.s.scalars[result] = next(registers)
 
 
-def _is_one(value: Value) -> bool:
-    return isinstance(value.owner, S.Const) and value.owner.attrs["value"] == 1
-
-
 def _in_lanes(op: Op) -> bool:
     at: Op | None = op
     while at is not None:
@@ -692,7 +588,7 @@ _RULES: dict[type[Op], Any] = {
     TileFromThread: _Walk.from_thread,
     StackClear: _Walk.stack_clear,
     PrintTile: _Walk.print_tile,
-    TileMatmul: _Walk.matmul,
+    TileMatmul: _on_state(products.matmul),
     TileStore: _on_state(tiles.store),
     TileAtomic: _on_state(tiles.tile_atomic),
     TileReduce: _on_state(tiles.reduce),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tegula.codegen.matmul import MatmulSpec
 from tegula.codegen.memory import Memory
 from tegula.codegen.scalar import Components
 from tegula.codegen.sites import Site
@@ -43,7 +44,7 @@ class State:
     users: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
     inside: dict[Op, str] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
-    functions: dict[str, str] = field(default_factory=dict)
+    products: dict[str, tuple[MatmulSpec, str]] = field(default_factory=dict)
     run_branching: Callable[[Region, list[Components]], list[Components]] = field(init=False)
     block: str = "%block"
     lane: str = ""

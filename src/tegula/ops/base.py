@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,13 +16,18 @@ PUBLIC: dict[str, Callable[..., Any]] = {}
 
 
 class TypeRule(Exception):
-    """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py."""
+    """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py,
+    `culprit` is the operand to point at. The frontend fills `written`: what the user wrote for each operand."""
 
-    def __init__(self, message: str, help: str = "", error: str = "TypeMismatch", **fields: Any) -> None:
+    def __init__(
+        self, message: str, help: str = "", error: str = "TypeMismatch", *, culprit: object = None, **fields: Any
+    ) -> None:
         super().__init__(message)
         self.help = help
         self.error = error
+        self.culprit = culprit
         self.fields = fields or {"what": message}
+        self.written: Sequence[tuple[ast.expr, Any]] = ()
 
 
 class TileOp(Op):

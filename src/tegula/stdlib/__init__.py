@@ -1,5 +1,27 @@
 """The standard library, written in the language itself. Importing it fills the registry."""
 
-from tegula.stdlib import exponential
+from tegula.stdlib import (
+    elementary,
+    error_function,
+    exponential,
+    inverse_trigonometry,
+    logarithm,
+    polynomial,
+    trigonometry,
+)
+from tegula.stdlib.registry import FUNCTIONS
 
-__all__ = ["exponential"]
+SIXTEEN_BIT: frozenset[str] = frozenset(name for name in FUNCTIONS if not name.startswith("_"))
+"""Functions whose float16 and bfloat16 results are the float32 ones, rounded once."""
+
+__all__ = [
+    "FUNCTIONS",
+    "SIXTEEN_BIT",
+    "elementary",
+    "error_function",
+    "exponential",
+    "inverse_trigonometry",
+    "logarithm",
+    "polynomial",
+    "trigonometry",
+]

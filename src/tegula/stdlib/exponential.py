@@ -42,7 +42,7 @@ def _scaled(p: float32, k: int32):
 
 
 @func
-def _scaled(p: float64, k: int64):  # noqa: F811
+def _scaled(p: float64, k: int64):
     """p * 2**k for -1083 <= k <= 1025, rounded once."""
     half = k >> 1
     first = (half + 1023) << 52
@@ -62,7 +62,7 @@ def _exp_reduced(x: float32):
 
 
 @func
-def _exp_reduced(x: float64):  # noqa: F811
+def _exp_reduced(x: float64):
     t = tg.fma(x, INVERSE_LN2, ROUND_64)
     n = t - ROUND_64
     k = tg.bitcast(t, tg.int64) - ROUND_BITS_64
@@ -79,7 +79,7 @@ def _exp_parts(x: float32, more: float32):
 
 
 @func
-def _exp_parts(x: float64, more: float64):  # noqa: F811
+def _exp_parts(x: float64, more: float64):
     r, low, k = tg._exp_reduced(x)
     return 1.0 + (r + tg.fma(r * r, tg._poly10(r, *EXP_64), low + more)), k
 
@@ -168,7 +168,7 @@ def _half_exp(x: float32):
 
 
 @func
-def _half_exp(x: float64):  # noqa: F811
+def _half_exp(x: float64):
     p, k = tg._exp_parts(tg.min(x, 711.0), 0.0)
     return tg._scaled(p, k - 1)
 

@@ -44,7 +44,7 @@ def _log_split(x: float32):
 
 
 @func
-def _log_split(x: float64):  # noqa: F811
+def _log_split(x: float64):
     small = x < 2.0**-1022
     bits = tg.bitcast(tg.where(small, x * 2.0**52, x), tg.int64) - ROOT_HALF_64
     f = tg.bitcast((bits & FRACTION_64) + ROOT_HALF_64, tg.float64) - 1.0
@@ -59,7 +59,7 @@ def _log_checked(x: float32, result: float32):
 
 
 @func
-def _log_checked(x: float64, result: float64):  # noqa: F811
+def _log_checked(x: float64, result: float64):
     edge = tg.where(x == 0.0, tg.float64(-inf), tg.float64(nan))
     return tg.where(x > 0.0, tg.where(x < inf, result, x), edge)
 
@@ -73,7 +73,7 @@ def _log_joined(f: float32, e: float32):
 
 
 @func
-def _log_joined(f: float64, e: float64):  # noqa: F811
+def _log_joined(f: float64, e: float64):
     s = f / (2.0 + f)
     z = s * s
     half = 0.5 * f * f
@@ -93,7 +93,7 @@ def _log_terms(f: float32):
 
 
 @func
-def _log_terms(f: float64):  # noqa: F811
+def _log_terms(f: float64):
     s = f / (2.0 + f)
     z = s * s
     half = 0.5 * f * f
@@ -126,7 +126,7 @@ def _log_in_base(f: float32, base: float32, base_low: float32, whole: float32, l
 
 
 @func
-def _log_in_base(f: float64, base: float64, base_low: float64, whole: float64, low: float64):  # noqa: F811
+def _log_in_base(f: float64, base: float64, base_low: float64, whole: float64, low: float64):
     a, b = tg._log_terms(f)
     product = a * base
     rest = tg.fma(a, base_low, tg.fma(b, base, tg.fma(a, base, -product)))

@@ -45,7 +45,7 @@ def _quarter_near(x: float32):
 
 
 @func
-def _quarter_near(x: float64):  # noqa: F811
+def _quarter_near(x: float64):
     t = tg.fma(x, TWO_OVER_PI[0], ROUND_64)
     n = t - ROUND_64
     exact = tg.fma(-n, HALF_PI_64[0], x)
@@ -66,7 +66,7 @@ def _window(upper: uint32, lower: uint32, shift: uint32):
 
 
 @func
-def _window(upper: uint64, lower: uint64, shift: uint64):  # noqa: F811
+def _window(upper: uint64, lower: uint64, shift: uint64):
     return (upper << shift) | ((lower >> 1) >> (63 - shift))
 
 
@@ -108,7 +108,7 @@ def _quarter_far(x: float32):
 
 
 @func
-def _two_over_pi(offset: uint64):  # noqa: F811
+def _two_over_pi(offset: uint64):
     """192 bits of the digits of 2 / pi from bit `offset` (0 .. 1087) on, as three words."""
     w = TWO_OVER_PI_WORDS_64
     sixteen, eight = (offset & 1024) != 0, (offset & 512) != 0
@@ -145,7 +145,7 @@ def _high_product(a: uint64, b: uint64):
 
 
 @func
-def _quarter_far(x: float64):  # noqa: F811
+def _quarter_far(x: float64):
     bits = tg.bitcast(x, tg.uint64)
     offset = ((bits >> 52) & 2047) - 1012
     w0, w1, w2 = tg._two_over_pi(offset)
@@ -185,7 +185,7 @@ def _quarter(x: float32):
 
 
 @func
-def _quarter(x: float64):  # noqa: F811
+def _quarter(x: float64):
     near, near_low, near_q = tg._quarter_near(x)
     far, far_low, far_q = tg._quarter_far(x)
     is_near = tg.abs(x) <= NEAR_64
@@ -204,7 +204,7 @@ def _sine(r: float32, low: float32):
 
 
 @func
-def _sine(r: float64, low: float64):  # noqa: F811
+def _sine(r: float64, low: float64):
     z = r * r
     return r + tg.fma(r * z, tg._poly6(z, *SIN_64), tg.fma(-0.5 * z, low, low))
 
@@ -219,7 +219,7 @@ def _cosine(r: float32, low: float32):
 
 
 @func
-def _cosine(r: float64, low: float64):  # noqa: F811
+def _cosine(r: float64, low: float64):
     z = r * r
     half = 0.5 * z
     w = 1.0 - half
@@ -234,7 +234,7 @@ def _sine_of_quarter(r: float32, low: float32, q: int32):
 
 
 @func
-def _sine_of_quarter(r: float64, low: float64, q: int64):  # noqa: F811
+def _sine_of_quarter(r: float64, low: float64, q: int64):
     value = tg.where((q & 1) != 0, tg._cosine(r, low), tg._sine(r, low))
     return tg.where((q & 2) != 0, -value, value)
 
@@ -278,7 +278,7 @@ def _tangent(t: float32, low: float32, inverted: bool_):
 
 
 @func
-def _tangent(t: float64, low: float64, inverted: bool_):  # noqa: F811
+def _tangent(t: float64, low: float64, inverted: bool_):
     i = 1.0 / t
     better = tg.fma(i, tg.fma(-low, i, tg.fma(-t, i, 1.0)), i)
     return tg.where(inverted, -better, t)

@@ -1,0 +1,213 @@
+"""Matrix products of tiles: where operands are read, where the result goes, what is brought closer for the next step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tegula.codegen import tiles
+from tegula.codegen.convert import convert
+from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
+from tegula.codegen.matmul import Ahead, MatmulSpec, emit_matmul, reads_in_place, scratch_bytes
+from tegula.codegen.state import State
+from tegula.codegen.storage import View
+from tegula.codegen.sweep import sweep
+from tegula.codegen.text import register_type
+from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.control import For, If, While
+from tegula.ops.linear import TileMatmul
+from tegula.ops.tile import TileFull, TileLoad
+from tegula.passes.accesses import linear
+from tegula.types import DType, TileType, element_bytes, float32, int8, scalar_of
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An operand for a call: its address, static strides in elements (None: passed at run time) and their registers."""
+
+    pointer: str
+    dtype: DType
+    strides: tuple[int | None, int | None]
+    passed: tuple[str, ...] = ()
+
+
+def matmul(s: State, op: Op) -> None:
+    """alpha * a @ b + beta * c, in c's own memory where c is not needed afterwards."""
+    c = op.operands[2]
+    t: TileType = op.result.type  # type: ignore[assignment]
+    scalar = scalar_of(t.dtype)
+    work = scalar if not scalar.is_float or scalar.bits >= 32 else float32
+    fresh = _is_zero(s, c)
+    if work == scalar and not fresh and _dies_here(s, c, op):
+        into = tiles.materialise(s, c)
+    else:
+        into = s.allocate(op.result.name or "product", work, t.shape)
+        if not fresh:
+            _converted(s, tiles.materialise(s, c), into)
+    _multiply(s, op, into, work, accumulate=not fresh)
+    if work != scalar:
+        narrow = s.allocate(op.result.name or "product", scalar, t.shape)
+        _converted(s, into, narrow)
+        into = narrow
+    s.tiles[op.result] = into
+
+
+def _is_zero(s: State, c: Value) -> bool:
+    """Whether c is a tile of zeros made for this product."""
+    owner = s.inline.get(c)
+    if c in s.tiles or not isinstance(owner, TileFull):
+        return False
+    filling = owner.operands[0].owner
+    return isinstance(filling, S.Const) and filling.attrs["value"] == 0
+
+
+def _dies_here(s: State, c: Value, op: Op) -> bool:
+    """Whether c's memory can be overwritten: it is c's alone and no one reads c afterwards."""
+    if len(s.users.get(c, [])) != 1:
+        return False
+    if c in s.inline and c not in s.tiles:
+        return True
+    owner = c.owner
+    if isinstance(owner, Region):
+        return op.parent is owner
+    return isinstance(owner, TileMatmul | For | While | If) and op.parent is owner.parent
+
+
+def _converted(s: State, source: View, target: View) -> None:
+    """Copy elements, converting their scalar type."""
+    have, want = scalar_of(source.dtype), scalar_of(target.dtype)
+    width = max(1, s.target.vector_bytes // max(4, have.bits // 8, want.bits // 8))
+    while width > source.shape[-1]:
+        width //= 2
+
+    def body(index: list[str], w: int) -> None:
+        (x,) = s.memory.load_view(source, index, w)
+        s.memory.store_view(target, index, (convert(s.code, x, have, want, w),), w)
+
+    sweep(s, source.shape, width, body)
+
+
+# Operands ------------------------------------------------------------------------------------------------------------
+
+
+def read_in_place(s: State, op: Op, position: int) -> bool:
+    """Whether a product reads operand `position` (0 or 1), a tile load, straight from its array."""
+    load = op.operands[position].owner
+    if not isinstance(load, TileLoad):
+        return False
+    array = s.arrays.get(load.operands[0])
+    if array is None or not array.contiguous:
+        return False
+    return reads_in_place(_spec(s, op, (position == 0, position == 1)), s.target.vector_bytes)[position]
+
+
+def _spec(s: State, op: Op, direct: tuple[bool, bool]) -> MatmulSpec:
+    """The product with operands read from arrays (`direct`) or from packed tiles."""
+    a, b, c = (v.type for v in op.operands[:3])
+    assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
+    (m, k), n, acc = a.shape, b.shape[1], scalar_of(c.dtype)
+    work = acc if not acc.is_float or acc.bits >= 32 else float32
+    strides = [(None, 1) if at_array else (row, 1) for at_array, row in zip(direct, (k, n), strict=True)]
+    return MatmulSpec(m, n, k, scalar_of(a.dtype), scalar_of(b.dtype), work, strides[0], strides[1], (n, 1))
+
+
+def _multiply(s: State, op: Op, into: View, work: DType, accumulate: bool) -> None:
+    """The call; twice where operands are read from arrays, as tiles at the edges are copied first."""
+    loads = [s.inline[v] for v in op.operands[:2] if _is_direct(s, v)]
+    if not loads:
+        _call(s, op, [_packed(s, v) for v in op.operands[:2]], into, work, accumulate, loads)
+        return
+    code = s.code
+    tests = [inside(s, load) for load in loads if needs_bounds(s, load)]
+    ok = tests[0] if tests else "true"
+    for test in tests[1:]:
+        ok = code.emit(f"and i1 {ok}, {test}")
+    fast, slow, done = code.label("inside"), code.label("edge"), code.label("joined")
+    others = {v: _packed(s, v) for v in op.operands[:2] if not _is_direct(s, v)}
+    code.branch(ok, fast, slow)
+    code.place(fast)
+    sources = [others[v] if v in others else _from_array(s, s.inline[v]) for v in op.operands[:2]]
+    _call(s, op, sources, into, work, accumulate, loads)
+    code.jump(done)
+    code.place(slow)
+    kept = dict(s.tiles)
+    _call(s, op, [others.get(v) or _packed(s, v) for v in op.operands[:2]], into, work, accumulate, [])
+    s.tiles = kept
+    code.jump(done)
+    code.place(done)
+
+
+def _is_direct(s: State, value: Value) -> bool:
+    return value not in s.tiles and isinstance(s.inline.get(value), TileLoad)
+
+
+def _packed(s: State, value: Value) -> Source:
+    view = tiles.materialise(s, value)
+    return Source(view.pointer, scalar_of(view.dtype), (view.strides[0], view.strides[1]))
+
+
+def _from_array(s: State, load: Op) -> Source:
+    array = s.arrays[load.operands[0]]
+    size = element_bytes(array.dtype)
+    row = s.code.emit(f"sdiv exact i64 {array.strides[0]}, {size}")
+    return Source(array_pointer(s, array, offsets(s, load)), scalar_of(array.dtype), (None, 1), (row,))
+
+
+def _call(
+    s: State, op: Op, sources: list[Source], into: View, work: DType, accumulate: bool, loads: list[Op]
+) -> None:
+    a, b = sources
+    alpha, beta = op.operands[3:5]
+    scaled = not (_is_one(alpha) and (_is_one(beta) or not accumulate))
+    following = [x for x in (_following(s, load) for load in loads) if x is not None]
+    spec = replace(
+        _spec(s, op, (False, False)), a=a.dtype, b=b.dtype, a_strides=a.strides, b_strides=b.strides, scaled=scaled,
+        c_strides=(into.strides[0], into.strides[1]), accumulate=accumulate, ahead=tuple(x[0] for x in following),
+    )  # fmt: skip
+    arguments = [f"ptr {a.pointer}", f"ptr {b.pointer}", f"ptr {into.pointer}"]
+    if scaled:
+        t, have = register_type(work, 1), scalar_of(op.result.type.dtype)  # type: ignore[union-attr]
+        factors = [alpha, beta][: 1 + accumulate]
+        arguments += [f"{t} {convert(s.code, s.scalar(v), have, work, 1)}" for v in factors]
+    arguments += [f"i64 {x}" for x in (*a.passed, *b.passed)]
+    for _, pointer, row in following:
+        arguments += [f"ptr {pointer}", f"i64 {row}"]
+    needed = scratch_bytes(spec, s.target.vector_bytes)
+    room = s.allocate("packing", int8, (needed,)).pointer if needed else "null"
+    s.code.line(f"call void @{_function(s, spec)}({', '.join([*arguments, f'ptr {room}'])})")
+
+
+def _function(s: State, spec: MatmulSpec) -> str:
+    """The name of the function for a product; its text is made once."""
+    for name, (known, _) in s.products.items():
+        if known == spec:
+            return name
+    name = f"product{len(s.products)}"
+    s.products[name] = (spec, emit_matmul(name, spec, s.target.vector_bytes))
+    return name
+
+
+def _following(s: State, load: Op) -> tuple[Ahead, str, str] | None:
+    """What a load of the next round of its loop will read, with its address and row stride in bytes; None outside loops
+    and where the tile stays the same."""
+    loop = load.parent.parent if load.parent is not None else None
+    if not isinstance(loop, For):
+        return None
+    index, step = loop.regions[0].args[0], loop.operands[2].owner
+    if not isinstance(step, S.Const):
+        return None
+    moves = [linear(v)[0].get(index, 0) * step.attrs["value"] for v in load.operands[2:]]
+    if not any(moves):
+        return None
+    array = s.arrays[load.operands[0]]
+    where = [s.memory.add(o, str(move)) for o, move in zip(offsets(s, load), moves, strict=True)]
+    rows, columns = load.attrs["shape"]
+    size = Ahead(rows, columns * element_bytes(array.dtype))
+    return size, array_pointer(s, array, where), array.strides[0]
+
+
+def _is_one(value: Value) -> bool:
+    return isinstance(value.owner, S.Const) and value.owner.attrs["value"] == 1
+
+
+__all__ = ["matmul", "read_in_place"]

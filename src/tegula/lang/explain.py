@@ -1,0 +1,95 @@
+"""What an error says: operands as the user wrote them, their types, and the cast that makes them agree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.ir import Op, Value
+from tegula.ops.base import TypeRule
+from tegula.ops.buffer import BufRead
+from tegula.ops.builder import LITERALS
+from tegula.ops.convert import wider
+from tegula.source import Location
+from tegula.types import BufType, DType, TileType, bool_, float32, from_numpy, int32, is_element, scalar_of
+
+Written = Sequence[tuple[ast.expr, Any]]
+"""Operands as the user wrote them, each with what it is bound to."""
+
+SHORT = 24
+"""Source text of up to this many characters is quoted in a message."""
+
+
+def scalar(x: Any) -> DType | None:
+    """The scalar type of a number, vector, matrix or tile; None for anything else."""
+    if isinstance(x, LITERALS):
+        return bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else float32
+    if isinstance(x, np.generic):
+        return from_numpy(x.dtype)
+    if not isinstance(x, Value):
+        return None
+    t = x.type.dtype if isinstance(x.type, TileType | BufType) else x.type
+    return scalar_of(t) if is_element(t) else None
+
+
+def quoted(node: ast.AST) -> str:
+    """The node's source text if it is short, else '...'."""
+    text = ast.unparse(node)
+    return text if len(text) <= SHORT else "..."
+
+
+def cast_text(node: ast.AST, x: Any, to: DType) -> str:
+    """An expression that converts what the node stands for."""
+    name = {"float32": "float", "int32": "int", "bool": "bool"}.get(to.name, f"tg.{to}")
+    if type(x) is int and to.is_float:
+        return str(float(x))
+    if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
+        return f"tg.tile_astype({quoted(node)}, {name})"
+    return f"{name}({quoted(node)})"
+
+
+def mixed(written: Written) -> tuple[dict[str, DType], str] | None:
+    """The types of the first two operands that differ, in the order they were written, and the cast to write."""
+    known = [(node, x, t) for node, x in written if (t := scalar(x)) is not None]
+    for (first, a, left), (second, b, right) in zip(known, known[1:], strict=False):
+        if left == right:
+            continue
+        to = wider(left, right)
+        node, x = (second, b) if to == left else (first, a)
+        text = cast_text(node, x, to)
+        way = f"write {text}" if type(x) is int else f"cast it: {text}"
+        return {"left": left, "right": right}, way
+    return None
+
+
+def culprit(rule: TypeRule) -> ast.expr | None:
+    """The operand that an error is about, as it was written."""
+    for node, x in rule.written:
+        if x is rule.culprit:
+            return node
+        if isinstance(x, tuple):
+            parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] * len(x)
+            for part, y in zip(parts, x, strict=False):
+                if y is rule.culprit:
+                    return part
+    return None
+
+
+def made_at(x: Any) -> Location | None:
+    """Where a value was made; for a tile object, where its name was bound."""
+    while isinstance(x, Value) and isinstance(x.owner, BufRead):
+        x = x.owner.operands[0]
+    return x.owner.loc if isinstance(x, Value) and isinstance(x.owner, Op) else None
+
+
+def shape_notes(written: Written) -> list[tuple[Location, str]]:
+    """Where the tiles of a shape mismatch were made."""
+    out: list[tuple[Location, str]] = []
+    for _, x in written:
+        at = made_at(x)
+        if isinstance(x, Value) and isinstance(x.type, TileType | BufType) and at is not None:
+            out.append((at, f"shape {x.type.shape}"))
+    return out

@@ -1,0 +1,221 @@
+"""Roots, remainders, rounding, signs and units of angle."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+from tegula.stdlib.coefficients import DEGREES_32, DEGREES_64, RADIANS_32, RADIANS_64
+from tegula.stdlib.registry import func, tg
+from tegula.types import float32, float64, int8, int16, int32, int64
+
+CBRT_BITS_32 = 709958130
+"""Two thirds of the exponent's bias, less what makes the first guess best."""
+CBRT_BITS_64 = 715094163 << 32
+
+
+@func
+def rsqrt(x: float32):
+    """1 / sqrt(x)."""
+    return 1.0 / tg.sqrt(x)
+
+
+@func
+def rsqrt(x: float64):  # noqa: F811
+    """1 / sqrt(x)."""
+    return 1.0 / tg.sqrt(x)
+
+
+@func
+def cbrt(x: float32):
+    """The cube root."""
+    a = tg.abs(x)
+    tiny = a < 2.0**-126
+    scaled = tg.where(tiny, a * 2.0**24, a)
+    third = tg.bitcast(scaled, tg.int32) / 3 + CBRT_BITS_32
+    t = tg.bitcast(third, tg.float32)
+    t = tg._cbrt_step(t, scaled)
+    square = t * t
+    cube = square * t
+    lost = tg.fma(square, t, -cube) + tg.fma(t, t, -square) * t
+    t = tg.fma(t, ((scaled - cube) - lost) / (3.0 * cube), t)
+    t = tg.where(tiny, t * 2.0**-8, t)
+    return tg.where((a == 0.0) | ~(a < inf), x, tg.copysign(t, x))
+
+
+@func
+def cbrt(x: float64):  # noqa: F811
+    """The cube root."""
+    a = tg.abs(x)
+    tiny = a < 2.0**-1022
+    scaled = tg.where(tiny, a * 2.0**54, a)
+    third = tg.bitcast(scaled, tg.int64) / 3 + CBRT_BITS_64
+    t = tg.bitcast(third, tg.float64)
+    t = tg._cbrt_step(tg._cbrt_step(t, scaled), scaled)
+    square = t * t
+    cube = square * t
+    lost = tg.fma(square, t, -cube) + tg.fma(t, t, -square) * t
+    t = tg.fma(t, ((scaled - cube) - lost) / (3.0 * cube), t)
+    t = tg.where(tiny, t * 2.0**-18, t)
+    return tg.where((a == 0.0) | ~(a < inf), x, tg.copysign(t, x))
+
+
+@func
+def _cbrt_step(t: float32, a: float32):
+    """Halley's step towards the cube root of a: three times the digits."""
+    cube = t * t * t
+    return t * (tg.fma(2.0, a, cube) / tg.fma(2.0, cube, a))
+
+
+@func
+def _cbrt_step(t: float64, a: float64):
+    """Halley's step towards the cube root of a: three times the digits."""
+    cube = t * t * t
+    return t * (tg.fma(2.0, a, cube) / tg.fma(2.0, cube, a))
+
+
+@func
+def hypot(x: float32, y: float32):
+    """The root of x x + y y, without overflow on the way; inf if either is."""
+    a, b = tg.float64(x), tg.float64(y)
+    root = tg.float32(tg.sqrt(tg.fma(a, a, b * b)))
+    return tg.where(tg.isinf(x) | tg.isinf(y), tg.float32(inf), root)
+
+
+@func
+def hypot(x: float64, y: float64):  # noqa: F811
+    """The root of x x + y y, without overflow on the way; inf if either is."""
+    a, b = tg.abs(x), tg.abs(y)
+    large, small = tg.max(a, b), tg.min(a, b)
+    huge, tiny = large > 2.0**500, large < 2.0**-400
+    scale = tg.where(huge, tg.float64(2.0**-600), tg.where(tiny, tg.float64(2.0**600), tg.float64(1.0)))
+    back = tg.where(huge, tg.float64(2.0**600), tg.where(tiny, tg.float64(2.0**-600), tg.float64(1.0)))
+    p, q = large * scale, small * scale
+    root = tg.sqrt(tg.fma(p, p, q * q)) * back
+    root = tg.where(tg.isnan(x) | tg.isnan(y), tg.float64(nan), root)
+    return tg.where(tg.isinf(x) | tg.isinf(y), tg.float64(inf), root)
+
+
+@func
+def _exponent(x: float32):
+    """The exponent of a positive finite number."""
+    tiny = x < 2.0**-126
+    bits = tg.bitcast(tg.where(tiny, x * 2.0**24, x), tg.int32) >> SHIfloat32
+    return bits - tg.where(tiny, tg.int32(24), tg.int32(0))
+
+
+@func
+def _exponent(x: float64):
+    """The exponent of a positive finite number."""
+    tiny = x < 2.0**-1022
+    bits = tg.bitcast(tg.where(tiny, x * 2.0**54, x), tg.int64) >> SHIfloat64
+    return bits - tg.where(tiny, tg.int64(54), tg.int64(0))
+
+
+@func
+def mod(x: float32, y: float32):
+    """x - y * trunc(x / y), exactly, with the sign of x; NaN for infinite x or y = 0."""
+    a, b = tg.abs(x), tg.abs(y)
+    valid = (a < inf) & (b > 0.0)
+    r = tg.where(valid, a, tg.float32(0.0))
+    while r >= b and r > 0.0:
+        # The most of b * 2**n below r whose quotient is exact; each round removes DIGint32S binary digits.
+        n = tg.max(tg._exponent(r) - tg._exponent(b) - DIGint32S, tg.int32(0))
+        half = n >> 1
+        first = tg.bitcast((half + 127) << SHIfloat32, tg.float32)
+        step = b * first * tg.bitcast((n - half + 127) << SHIfloat32, tg.float32)
+        r = tg.fma(-tg.trunc(r / step), step, r)
+        r = tg.where(r < 0.0, r + step, r)
+    return tg.where(valid, tg.copysign(r, x), tg.float32(nan))
+
+
+@func
+def mod(x: float64, y: float64):  # noqa: F811
+    """x - y * trunc(x / y), exactly, with the sign of x; NaN for infinite x or y = 0."""
+    a, b = tg.abs(x), tg.abs(y)
+    valid = (a < inf) & (b > 0.0)
+    r = tg.where(valid, a, tg.float64(0.0))
+    while r >= b and r > 0.0:
+        # The most of b * 2**n below r whose quotient is exact; each round removes DIGint64S binary digits.
+        n = tg.max(tg._exponent(r) - tg._exponent(b) - DIGint64S, tg.int64(0))
+        half = n >> 1
+        first = tg.bitcast((half + 1023) << SHIfloat64, tg.float64)
+        step = b * first * tg.bitcast((n - half + 1023) << SHIfloat64, tg.float64)
+        r = tg.fma(-tg.trunc(r / step), step, r)
+        r = tg.where(r < 0.0, r + step, r)
+    return tg.where(valid, tg.copysign(r, x), tg.float64(nan))
+
+
+@func
+def round(x: float32):
+    """x rounded to the nearest integral number, halves away from zero."""
+    whole = tg.trunc(x)
+    up = tg.where(tg.abs(x - whole) >= 0.5, tg.float32(1.0), tg.float32(0.0))
+    return tg.copysign(tg.abs(whole) + up, x)
+
+
+@func
+def round(x: float64):  # noqa: F811
+    """x rounded to the nearest integral number, halves away from zero."""
+    whole = tg.trunc(x)
+    up = tg.where(tg.abs(x - whole) >= 0.5, tg.float64(1.0), tg.float64(0.0))
+    return tg.copysign(tg.abs(whole) + up, x)
+
+
+@func
+def sign(x: float32):
+    """-1 for negative x, else 1 (also for zero); NaN stays NaN."""
+    return tg.where(tg.isnan(x), x, tg.where(x < 0.0, tg.float32(-1.0), tg.float32(1.0)))
+
+
+@func
+def sign(x: float64):  # noqa: F811
+    """-1 for negative x, else 1 (also for zero); NaN stays NaN."""
+    return tg.where(tg.isnan(x), x, tg.where(x < 0.0, tg.float64(-1.0), tg.float64(1.0)))
+
+
+@func
+def sign(x: int8):  # noqa: F811
+    """-1 for negative x, else 1."""
+    return tg.where(x < 0, tg.int8(-1), tg.int8(1))
+
+
+@func
+def sign(x: int16):  # noqa: F811
+    """-1 for negative x, else 1."""
+    return tg.where(x < 0, tg.int16(-1), tg.int16(1))
+
+
+@func
+def sign(x: int32):  # noqa: F811
+    """-1 for negative x, else 1."""
+    return tg.where(x < 0, tg.int32(-1), tg.int32(1))
+
+
+@func
+def sign(x: int64):  # noqa: F811
+    """-1 for negative x, else 1."""
+    return tg.where(x < 0, tg.int64(-1), tg.int64(1))
+
+
+@func
+def degrees(x: float32):
+    """Radians to degrees."""
+    return tg.fma(x, DEGREES_32[0], x * DEGREES_32[1])
+
+
+@func
+def degrees(x: float64):  # noqa: F811
+    """Radians to degrees."""
+    return tg.fma(x, DEGREES_64[0], x * DEGREES_64[1])
+
+
+@func
+def radians(x: float32):
+    """Degrees to radians."""
+    return tg.fma(x, RADIANS_32[0], x * RADIANS_32[1])
+
+
+@func
+def radians(x: float64):  # noqa: F811
+    """Degrees to radians."""
+    return tg.fma(x, RADIANS_64[0], x * RADIANS_64[1])

@@ -1,0 +1,253 @@
+"""SEMANTICS, "Tiles": names, aliases, views; one test per line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree, codes
+
+import tegula as tg
+
+STORAGES = ("register", "shared")
+
+
+def built(text: str, **names: Any) -> Any:
+    """A kernel over x: array[int] and o: array2d[int] with the given body."""
+    lines = "\n".join("    " + line for line in text.strip("\n").splitlines())
+    source = f"def kernel(x: tg.array[int], o: tg.array2d[int], n: int):\n    i, j = tg.tid()\n{lines}\n"
+    space: dict[str, Any] = {"tg": tg, **names}
+    exec(source, space)
+    return tg.kernel(source=source)(space["kernel"])
+
+
+def rows(text: str, block_dim: int = 4, n: int = 2, **names: Any) -> list[list[int]]:
+    """The rows of o, 4 wide, that the body stores; x is 1, 2, 3, ..."""
+    x = tg.array(np.arange(1, 17, dtype=np.int32))
+    return agree(built(text, **names), [x, tg.zeros((4, 4), dtype=int), n], 1, block_dim, tiled=True)[1].tolist()
+
+
+def refused(text: str, **names: Any) -> tg.CompileError:
+    with pytest.raises(tg.CompileError) as raised:
+        rows(text, **names)
+    return raised.value
+
+
+A = 'a = tg.tile_load(x, shape=4, storage="{0}")'
+B = 'b = tg.tile_load(x, shape=4, offset=4, storage="{0}")'
+STORE = "tg.tile_store(o[0], a)\ntg.tile_store(o[1], b)"
+FIRST, SECOND = [1, 2, 3, 4], [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("change", ["b[1] = 9", "b += tg.tile_arange(4, dtype=int)", "if j == 1:\n    b[1] = 9"])
+@pytest.mark.parametrize("storage", STORAGES)
+def test_assignment_of_a_shared_tile_makes_two_names_of_one_object(storage: str, change: str) -> None:
+    got = rows(f"{A.format(storage)}\nb = a\n{change}\n{STORE}")
+    changed = [1, 3, 5, 7] if "arange" in change else [1, 9, 3, 4]
+    assert got[1] == changed
+    assert got[0] == (changed if storage == "shared" else FIRST)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_the_first_name_sees_and_makes_changes_too(storage: str) -> None:
+    got = rows(f"{A.format(storage)}\nb = a\na[0] = 7\n{STORE}")
+    assert got[0] == [7, 2, 3, 4] and got[1] == ([7, 2, 3, 4] if storage == "shared" else FIRST)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_rebinding_is_not_a_change(storage: str) -> None:
+    got = rows(f"{A.format(storage)}\nb = a\na = a + a\n{STORE}")
+    assert got[:2] == [[2, 4, 6, 8], FIRST]
+
+
+@pytest.mark.parametrize("first", STORAGES)
+@pytest.mark.parametrize("second", STORAGES)
+def test_swap(first: str, second: str) -> None:
+    got = rows(f"{A.format(first)}\n{B.format(second)}\na, b = b, a\na[0] = 0\n{STORE}")
+    assert got[:2] == [[0, 6, 7, 8], FIRST]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+@pytest.mark.parametrize("first", STORAGES)
+@pytest.mark.parametrize("second", STORAGES)
+def test_swap_carried_through_a_loop_with_mixed_storages(first: str, second: str, n: int) -> None:
+    text = f"{A.format(first)}\n{B.format(second)}\nfor k in range(n):\n    a, b = b, a\n{STORE}"
+    want = [FIRST, SECOND] if n % 2 == 0 else [SECOND, FIRST]
+    assert rows(text, n=n)[:2] == want
+
+
+@pytest.mark.parametrize("first", STORAGES)
+@pytest.mark.parametrize("second", STORAGES)
+def test_swap_carried_through_a_loop_with_changes_is_right_or_refused(first: str, second: str) -> None:
+    text = f"{A.format(first)}\n{B.format(second)}\nfor k in range(n):\n    a, b = b, a\n    a += b\n{STORE}"
+    a, b = np.array(FIRST), np.array(SECOND)
+    for _ in range(3):
+        a, b = b, a
+        a = a + b
+    try:
+        got = rows(text, n=3)
+    except tg.CompileError as e:
+        assert codes(e) == {"merged-shared-tiles"} and first == second == "shared"
+    else:
+        assert got[:2] == [a.tolist(), b.tolist()]
+
+
+def test_merged_shared_objects_that_are_changed_are_refused_with_both_lines() -> None:
+    a, b = A.format("shared"), B.format("shared")
+    error = refused(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\nc[0] = 9\n{STORE}")
+    assert codes(error) == {"merged-shared-tiles"}
+    text = str(error)
+    assert "c[0] = 9" in text and (a in text or "c = b" in text)
+
+
+def test_merged_shared_objects_that_are_only_read_are_fine() -> None:
+    a, b = A.format("shared"), B.format("shared")
+    got = rows(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\ntg.tile_store(o[2], c)\n{STORE}")
+    assert got[:3] == [FIRST, SECOND, SECOND]
+
+
+def test_merged_register_tiles_are_values() -> None:
+    a, b = A.format("register"), B.format("register")
+    got = rows(f"{a}\n{b}\nc = a\nif n > 1:\n    c = b\nc[0] = 9\ntg.tile_store(o[2], c)\n{STORE}")
+    assert got[:3] == [FIRST, SECOND, [9, 6, 7, 8]]
+
+
+def test_a_tile_bound_only_inside_a_zero_trip_loop_is_an_error() -> None:
+    error = refused(f"for k in range(n):\n    {A.format('register')}\ntg.tile_store(o[0], a)", n=0)
+    assert codes(error) == {"unbound-name"} and "'a'" in str(error)
+
+
+def test_a_name_some_path_leaves_unbound_is_an_error() -> None:
+    error = refused(f"if n > 1:\n    {A.format('register')}\ntg.tile_store(o[0], a)")
+    assert codes(error) == {"unbound-name"}
+
+
+# Aliases by views and parameters -------------------------------------------------------------------------------------
+
+VIEWS = {
+    "v = tg.tile_view(a, 1, shape=2)\nv += tg.tile_ones(2, dtype=int)": [1, 3, 4, 4],
+    "v = a[1:3]\nv += tg.tile_ones(2, dtype=int)": [1, 3, 4, 4],
+    "v = a[::2]\nv += tg.tile_ones(2, dtype=int)": [2, 2, 4, 4],
+    "v = a[::-1]\nv += tg.tile_arange(4, dtype=int)": [4, 4, 4, 4],
+    "v = tg.tile_reshape(a, (2, 2))\nv[1, 0] = 9": [1, 2, 9, 4],
+    "v = tg.tile_squeeze(tg.tile_reshape(a, (1, 4)))\nv[2] = 9": [1, 2, 9, 4],
+    "v = tg.tile_transpose(tg.tile_reshape(a, (2, 2)))\nv[0, 1] = 9": [1, 2, 9, 4],
+    "v = tg.tile_permute(tg.tile_reshape(a, (2, 2)), (1, 0))\nv[1, 0] = 9": [1, 9, 3, 4],
+    "v = a[0:3]\nw = v[1:3]\nw[1] = 9": [1, 2, 9, 4],
+    "a[1:3] = tg.tile_ones(2, dtype=int)": [1, 1, 1, 4],
+    "a[1:3] = 7": [1, 7, 7, 4],
+}
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("change", list(VIEWS))
+def test_views_alias(change: str, storage: str) -> None:
+    assert rows(f"{A.format(storage)}\n{change}\ntg.tile_store(o[0], a)")[0] == VIEWS[change]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_broadcast_is_read_only(storage: str) -> None:
+    text = f"{A.format(storage)}\nv = tg.tile_broadcast(a, (2, 4))\nv[0, 0] = 9\ntg.tile_store(o[0], a)"
+    try:
+        got = rows(text)[0]
+    except tg.CompileError:
+        return
+    assert got == FIRST
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_view_means_the_object_it_was_made_from(storage: str) -> None:
+    text = f"{A.format(storage)}\nv = a[0:2]\n{A.format(storage).replace('shape=4', 'shape=4, offset=4')}\n"
+    text += "b = tg.tile_concat((v, v), axis=0)\n" + STORE
+    assert rows(text)[:2] == [SECOND, [1, 2, 1, 2]]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_view_of_a_tile_reassigned_in_a_loop(storage: str) -> None:
+    a = A.format(storage)
+    text = f"{a}\nfor k in range(3):\n    v = a[0:2]\n    {a.replace('shape=4', 'shape=4, offset=k + 1')}\n"
+    text += "    tg.tile_store(o[k], v)\ntg.tile_store(o[3], a)"
+    assert rows(text) == [[1, 2, 0, 0], [2, 3, 0, 0], [3, 4, 0, 0], [4, 5, 6, 7]]
+
+
+@tg.func
+def add_one(t: tg.tile[int, 4]):
+    t += tg.tile_ones(4, dtype=int)
+
+
+@tg.func
+def write_then_rebind(t: tg.tile[int, 4]):
+    t[0] = 7
+    t = tg.tile_zeros(4, dtype=int)
+    t[1] = 5
+
+
+@tg.func
+def twice(t: tg.tile[int, 4]):
+    add_one(t)
+    u = t
+    add_one(u)
+    return u
+
+
+@tg.func
+def two_names(s: tg.tile[int, 4], t: tg.tile[int, 4]):
+    s[0] += 10
+    t[1] += s[0]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_function_changes_the_callers_tile(storage: str) -> None:
+    names = {"add_one": add_one}
+    assert rows(f"{A.format(storage)}\nadd_one(a)\ntg.tile_store(o[0], a)", **names)[0] == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_rebinding_a_parameter_is_local(storage: str) -> None:
+    names = {"f": write_then_rebind}
+    assert rows(f"{A.format(storage)}\nf(a)\ntg.tile_store(o[0], a)", **names)[0] == [7, 2, 3, 4]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_aliases_inside_functions_follow_the_declared_storage(storage: str) -> None:
+    got = rows(f"{A.format(storage)}\nb = twice(a)\n{STORE}", twice=twice)
+    assert got[1] == [3, 4, 5, 6]
+    assert got[0] == ([3, 4, 5, 6] if storage == "shared" else [2, 3, 4, 5])
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_one_tile_as_two_arguments(storage: str) -> None:
+    got = rows(f"{A.format(storage)}\nf(a, a)\ntg.tile_store(o[0], a)", f=two_names, block_dim=1)
+    assert got[0] == [11, 13, 3, 4]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_view_as_an_argument(storage: str) -> None:
+    text = f'a = tg.tile_load(x, shape=(8,), storage="{storage}")\nadd_one(a[2:6])\ntg.tile_store(o[0], a[1:5])'
+    assert rows(text, add_one=add_one)[0] == [2, 4, 5, 6]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_overlapping_assignment(storage: str) -> None:
+    text = f'a = tg.tile_load(x, shape=8, storage="{storage}")\ntg.tile_assign(a, a[0:4], offset=2)\n'
+    assert rows(text + "tg.tile_store(o[0], a[0:4])\ntg.tile_store(o[1], a[4:8])")[:2] == [[1, 2, 1, 2], [3, 4, 7, 8]]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_copy_is_another_object(storage: str) -> None:
+    assert rows(f"{A.format(storage)}\nb = tg.copy(a)\nb[0] = 9\n{STORE}")[:2] == [FIRST, [9, 2, 3, 4]]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_large_register_tiles_are_right(storage: str) -> None:
+    text = f'a = tg.tile_full((64, 64), n, storage="{storage}")\nb = a + a\nb[63, 63] = 1\n'
+    assert rows(text + "tg.tile_store(o[0], tg.tile_sum(b) + tg.tile_sum(a))")[0][0] == 4095 * 4 + 1 + 4096 * 2
+
+
+def test_loops_stay_loops() -> None:
+    kernel = built("a = tg.tile_zeros(4, dtype=int)\nfor k in range(1000):\n    a += 1\ntg.tile_store(o[0], a)")
+    x, o = tg.zeros(16, dtype=int), tg.zeros((4, 4), dtype=int)
+    tg.launch_tiled(kernel, dim=1, inputs=[x, o, 1], block_dim=4)
+    assert o.list()[0] == [1000] * 4
+    assert len(kernel.ir().splitlines()) < 60
