@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 import tegula as tg
-from benchmarks.measure import Row, compare
+from benchmarks.measure import Row, compare, interleaved
+from benchmarks.peak import Peak
 
 RNG = np.random.default_rng(1)
 
@@ -67,6 +68,21 @@ def gemm_row(n: int, tile: tuple[int, int, int], threshold: float, operand: str 
         lambda: np.matmul(PREPARE[operand](a).astype(t, copy=False), b, out=out),
         C.numpy, wide, 2 * n**3 / 1e9, "GFLOP/s", "np.matmul", threshold, dtype,
     )  # fmt: skip
+
+
+def peak_row() -> Row:
+    """The 64-wide float32 product against the machine's own rate of multiply-adds."""
+    n, peak = 1024, Peak("float")
+    a, b = random(n, n), random(n, n)
+    A, B, C = tg.array(a), tg.array(b), tg.zeros((n, n))
+    kernel, grid = gemm_kernel(64, 64, 64), (n // 64, n // 64)
+
+    def ours() -> None:
+        tg.launch_tiled(kernel, grid, inputs=[A, B], outputs=[C], block_dim=64)
+
+    mine, theirs, _ = interleaved(ours, peak)
+    rate, ceiling = 2 * n**3 / 1e9 / mine, peak.work / theirs
+    return Row("gemm float32 1024 tile 64 of the peak", rate, "GFLOP/s", "FMA loop", ceiling, rate / ceiling, 0.85)
 
 
 def small_tile_row() -> Row:
@@ -141,6 +157,7 @@ def chain_row() -> Row:
 def rows() -> Iterator[Row]:
     """All rows, with the gates of each."""
     yield gemm_row(1024, (64, 64, 64), 1.2)
+    yield peak_row()
     for operand in ("scaled", "masked", "cast"):
         yield gemm_row(1024, (64, 64, 64), 0.9, operand)
     for tile in (32, 48, 96, 128):

@@ -125,7 +125,7 @@ class TypeMismatch(CompileError):
 
 class MixedScalars(CompileError):
     CODE = "mixed-scalar-types"
-    MESSAGE = "'{op}' mixes {left} and {right}"
+    MESSAGE = "{op} mixes {left} and {right}"
 
 
 class ShapeMismatch(CompileError):

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from tegula.ir import Op, Value
-from tegula.ops.base import TypeRule
+from tegula.ops.base import TypeRule, wider
 from tegula.ops.buffer import BufRead
 from tegula.ops.builder import LITERALS
-from tegula.ops.convert import wider
 from tegula.source import Location
-from tegula.types import BufType, DType, TileType, bool_, float32, from_numpy, int32, is_element, scalar_of
+from tegula.types import BufType, DType, TileType, Type, bool_, float32, from_numpy, int32, is_element, scalar_of
 
 Written = Sequence[tuple[ast.expr, Any]]
 """Operands as the user wrote them, each with what it is bound to."""
@@ -59,14 +58,22 @@ def mixed(written: Written) -> tuple[dict[str, DType], str] | None:
             continue
         to = wider(left, right)
         node, x = (second, b) if to == left else (first, a)
-        text = cast_text(node, x, to)
-        way = f"write {text}" if type(x) is int else f"cast it: {text}"
-        return {"left": left, "right": right}, way
+        return {"left": left, "right": right}, conversion(node, x, to)
     return None
+
+
+def conversion(node: ast.AST, x: Any, to: Type) -> str:
+    """How to make a value the expected type."""
+    if not isinstance(to, DType) or scalar(x) in (None, to):
+        return ""
+    text = cast_text(node, x, to)
+    return f"write {text}" if type(x) is int else f"cast it: {text}"
 
 
 def culprit(rule: TypeRule) -> ast.expr | None:
     """The operand that an error is about, as it was written."""
+    if rule.culprit is None:
+        return None
     for node, x in rule.written:
         if x is rule.culprit:
             return node

@@ -75,10 +75,10 @@ class Expressions(Calls):
             if isinstance(x, Conflict):
                 raise x.error(loc)
             if isinstance(x, Unbound | Partly):
-                raise E.UnboundName(loc, name=name)
+                raise self._unbound(name, loc, frame)
             return x
         if name in frame.flow.locals:
-            raise E.UnboundName(loc, name=name)
+            raise self._unbound(name, loc, frame)
         if frame.outer is not None:
             return self.name(name, node, frame.outer)
         try:
@@ -86,6 +86,13 @@ class Expressions(Calls):
         except KeyError:
             raise E.UnknownName(loc, help=self._similar(name, frame), name=name) from None
         return capture(name, found, loc)
+
+    def _unbound(self, name: str, loc: Location, frame: Frame) -> E.UnboundName:
+        """With a note for each place that binds the name."""
+        stores = [n for n in ast.walk(frame.source.tree) if isinstance(n, ast.Name) and n.id == name]
+        places = (frame.source.location(n, frame.caller) for n in stores if isinstance(n.ctx, ast.Store))
+        notes = [(at, "bound here") for at in sorted(places, key=lambda at: (at.line, at.column))]
+        return E.UnboundName(loc, name=name, notes=notes)
 
     def _similar(self, name: str, frame: Frame) -> str:
         import difflib
@@ -132,7 +139,9 @@ class Expressions(Calls):
             raise E.TypeMismatch(self.location(node), what=f"{describe_type(owner)} cannot be indexed")
         if isinstance(owner, np.ndarray):
             owner = self.builder.value(owner)
-        return self.with_constants(lambda i: self.builder.subscript(owner, i), index)
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        with self.written((node.value, owner), *zip(parts, index, strict=True)):
+            return self.with_constants(lambda i: self.builder.subscript(owner, i), index)
 
     def item(self, owner: tuple[Any, ...], index: tuple[Any, ...], node: ast.AST) -> Any:
         """owner[i] for a tuple and a constant index or slice."""
@@ -152,7 +161,8 @@ class Expressions(Calls):
     def _BinOp(self, node: ast.BinOp) -> Any:
         left, right = self.expr(node.left), self.expr(node.right)
         self.mark(node)
-        return self.binary(BINARY[type(node.op)], left, right, node)
+        with self.written((node.left, left), (node.right, right)):
+            return self.binary(BINARY[type(node.op)], left, right, node)
 
     def binary(self, op: str, left: Any, right: Any, node: ast.AST) -> Any:
         if isinstance(left, tuple) and isinstance(right, tuple) and op == "add":
@@ -227,8 +237,13 @@ class Expressions(Calls):
             same = left is right or (not isinstance(left, Value) and left == right)
             return same == isinstance(op, ast.Is)
         if isinstance(left, numbers) and isinstance(right, numbers):
-            return self.builder.compare(COMPARE[type(op)], self.typed(left), self.typed(right))
+            with self.written(*self._compared(node, op, left, right)):
+                return self.builder.compare(COMPARE[type(op)], self.typed(left), self.typed(right))
         return self._compare_static(node, op, left, right)
+
+    def _compared(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> explain.Written:
+        k = node.ops.index(op)
+        return [((node.left, *node.comparators)[k], left), (node.comparators[k], right)]
 
     def _compare_static(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> bool:
         """Dtypes, strings, None, functions and tuples of constants are compared in Python."""

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from tegula import errors as E
 from tegula.errors import CompileError
 from tegula.ir import Op, Region, Value
+from tegula.lang import explain
 from tegula.lang.flow import Flow
 from tegula.ops.base import TypeRule
 from tegula.ops.buffer import BufNew
@@ -155,10 +156,34 @@ class State:
         try:
             yield
         except TypeRule as rule:
-            raise self.from_rule(rule, self.location(node)) from None
+            raise self.from_rule(rule, node) from None
 
-    def from_rule(self, rule: TypeRule, loc: Location) -> CompileError:
-        return getattr(E, rule.error)(loc, help=rule.help, **rule.fields)
+    @contextmanager
+    def written(self, *operands: tuple[ast.expr, Any]) -> Iterator[None]:
+        """Errors inside are about these operands, each as the user wrote it and what it is bound to."""
+        try:
+            yield
+        except TypeRule as rule:
+            rule.written = rule.written or operands
+            raise
+
+    def from_rule(self, rule: TypeRule, node: ast.AST) -> CompileError:
+        """The error at the node, or at the operand that it is about."""
+        loc, fields, help = self.location(node), dict(rule.fields), rule.help
+        notes: list[tuple[Location, str]] = []
+        if rule.error == "MixedScalars":
+            agreed = explain.mixed(rule.written)
+            types, help = agreed if agreed is not None else ({}, help)
+            fields.update(types, op=loc.subject or fields["op"])
+        elif rule.error == "ShapeMismatch":
+            fields["what"] = loc.subject or fields["what"]
+            notes = explain.shape_notes(rule.written)
+        elif rule.expected is not None and rule.written:
+            at, x = rule.written[-1]
+            loc, help = self.location(at), help or explain.conversion(at, x, rule.expected)
+        at = explain.culprit(rule)
+        loc = loc if at is None else self.location(at)
+        return getattr(E, rule.error)(loc, help=help, notes=notes, **fields)
 
     def record(self, error: CompileError) -> None:
         """Keep an error, once per place even if the function holding it is inlined several times."""

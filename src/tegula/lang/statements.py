@@ -122,7 +122,7 @@ class Statements(Loops):
             if value is None and isinstance(node.value, ast.Call):
                 raise E.TypeMismatch(self.location(node.value), what="the call gives no value")
         for target in node.targets:
-            self.assign(target, value)
+            self.assign(target, value, node.value)
 
     def _thread_indices(self, node: ast.Assign) -> Any:
         """i, j = tg.tid(): as many leading components as there are names."""
@@ -151,7 +151,7 @@ class Statements(Loops):
         if not fits:
             what = f"'{ast.unparse(node.target)}' is declared {wanted}, the value is {describe_type(value)}"
             raise E.TypeMismatch(self.location(node), what=what)
-        self.assign(node.target, value)
+        self.assign(node.target, value, node.value)
 
     def _annotation(self, node: ast.expr) -> Any:
         try:
@@ -161,8 +161,8 @@ class Statements(Loops):
         except E.CompileError:
             return ANY
 
-    def assign(self, target: ast.expr, value: Any) -> None:
-        """target = value, for every kind of target."""
+    def assign(self, target: ast.expr, value: Any, source: ast.expr | None = None) -> None:
+        """target = value, for every kind of target. `source`: the expression that gave the value."""
         self.mark(target)
         if isinstance(target, ast.Name):
             with self.ruled(target):
@@ -173,7 +173,8 @@ class Statements(Loops):
             with self.ruled(target):
                 place = self.place(target)
                 self.mark(target)
-                place.set(value)
+                with self.written(*([(source, value)] if source is not None else [])):
+                    place.set(value)
         else:
             raise E.UnsupportedPython(self.location(target), what=f"assignment to '{ast.unparse(target)}'")
 
@@ -199,16 +200,20 @@ class Statements(Loops):
             value = self.expr(node.value)
             self.mark(node)
             if isinstance(before, Value) and isinstance(before.type, BufType):
-                self.builder.inplace(op, before, value)
+                with self.written((name, before), (node.value, value)):
+                    self.builder.inplace(op, before, value)
             elif isinstance(before, Value) and isinstance(before.type, ArrayType):
                 raise E.TypeMismatch(self.location(node), what="arrays cannot be changed as a whole")
             else:
-                self.bind(node.target.id, self.binary(op, before, value, node))
+                with self.written((name, before), (node.value, value)):
+                    made = self.binary(op, before, value, node)
+                self.bind(node.target.id, made)
             return
         place = self.place(node.target)
         value = self.expr(node.value)
         self.mark(node)
-        place.update(op, value)
+        with self.written((node.target, None), (node.value, value)):
+            place.update(op, value)
 
     def place(self, node: ast.expr) -> Place:
         """Something that can be read and assigned; its subscripts are evaluated once."""

@@ -17,15 +17,24 @@ PUBLIC: dict[str, Callable[..., Any]] = {}
 
 class TypeRule(Exception):
     """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py,
-    `culprit` is the operand to point at. The frontend fills `written`: what the user wrote for each operand."""
+    `culprit` is the operand to point at, `expected` the type that the last operand should have had. The frontend fills
+    `written`: what the user wrote for each operand."""
 
     def __init__(
-        self, message: str, help: str = "", error: str = "TypeMismatch", *, culprit: object = None, **fields: Any
+        self,
+        message: str,
+        help: str = "",
+        error: str = "TypeMismatch",
+        *,
+        culprit: object = None,
+        expected: Type | None = None,
+        **fields: Any,
     ) -> None:
         super().__init__(message)
         self.help = help
         self.error = error
         self.culprit = culprit
+        self.expected = expected
         self.fields = fields or {"what": message}
         self.written: Sequence[tuple[ast.expr, Any]] = ()
 
@@ -125,13 +134,14 @@ class Elementwise(TileOp):
 def cast_help(left: Type, right: Type) -> str:
     """The cast that makes two scalar types agree."""
     if isinstance(left, DType) and isinstance(right, DType):
-        target = _wider(left, right)
+        target = wider(left, right)
         source = right if target == left else left
         return f"cast the {source} operand: tg.{target}(...)"
     return ""
 
 
-def _wider(a: DType, b: DType) -> DType:
+def wider(a: DType, b: DType) -> DType:
+    """The one of two scalar types that a cast should go to."""
     rank = {"b": 0, "u": 1, "i": 1, "f": 2}
     return max(a, b, key=lambda d: (rank[d.kind], d.bits))
 

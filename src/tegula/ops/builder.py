@@ -46,6 +46,10 @@ SYMBOLS = {
 }  # fmt: skip
 
 
+class LiteralRule(TypeRule):
+    """A literal that cannot take the type it meets."""
+
+
 class Function(Protocol):
     """A function passed as an argument (of tile_map, say)."""
 
@@ -145,10 +149,7 @@ class OpBuilder(Builder):
         )
         if fits:
             return
-        hint = f"write {float(literal)}" if target.is_float and isinstance(literal, int) else ""
-        if target.is_int and isinstance(literal, float):
-            hint = "convert the integer: float(...)"
-        raise TypeRule("", hint, "MixedScalars", op="literal", left=repr(literal), right=target)
+        raise LiteralRule(f"expected {target}, got {literal!r}", expected=target)
 
     def _array_constant(self, x: np.ndarray) -> Value:
         from tegula.types import from_numpy
@@ -214,7 +215,7 @@ class OpBuilder(Builder):
             shape = np.broadcast_shapes(*shapes)
         except ValueError:
             raise TypeRule(
-                "", "", "ShapeMismatch", what="elementwise", left=shapes[0], right=shapes[-1]
+                "", "", "ShapeMismatch", what="elementwise operation", left=shapes[0], right=shapes[-1]
             ) from None
         return [self.broadcast(v, shape) if isinstance(v.type, TileType) else v for v in values]
 
@@ -264,7 +265,7 @@ class OpBuilder(Builder):
         return out
 
     def _mixed(self, name: str, literal: Operand, like: Type | None, cause: TypeRule) -> TypeRule:
-        if cause.error != "MixedScalars":
+        if not isinstance(cause, LiteralRule):
             return cause
         kind = {bool: "bool", int: "int32", float: "float32"}[type(literal)]
         return TypeRule("", cause.help, "MixedScalars", op=SYMBOLS.get(name, name), left=kind, right=like)
