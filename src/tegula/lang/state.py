@@ -216,7 +216,8 @@ class State:
     # Binding ---------------------------------------------------------------------------------------------------------
 
     def bind(self, name: str, x: Binding) -> None:
-        """name = x. Literals get their default type; tiles become objects, shared ones keep their identity."""
+        """name = x. Literals get their default type, except inside tuples; tiles become objects, shared ones keep their
+        identity."""
         bound = self.bound(x)
         self.frame.names[name] = bound
         if isinstance(bound, Value) and not bound.name:
@@ -224,7 +225,7 @@ class State:
 
     def bound(self, x: Binding) -> Binding:
         if isinstance(x, tuple):
-            return tuple(self.bound(part) for part in x)
+            return tuple(part if isinstance(part, LITERALS) else self.bound(part) for part in x)
         if isinstance(x, LITERALS):
             return self.builder.value(x)
         if not isinstance(x, Value):

@@ -525,7 +525,7 @@ def _fold_literals(op: str, a: Any, b: Any) -> Any:
         return a // b if op == "floordiv" else quotient if op == "div" else a - quotient * b
     if ints and op == "pow" and b < 0:
         return float(a) ** b
-    if not ints and isinstance(a, int) != isinstance(b, int):
+    if not ints and op != "pow" and isinstance(a, int) != isinstance(b, int):
         raise TypeRule(
             "", "write both as floats", "MixedScalars", op=SYMBOLS[op], left=repr(a), right=repr(b)
         )
