@@ -40,8 +40,10 @@ from tegula.types import (
     MatType,
     TileType,
     VecType,
+    bfloat16,
     bool_,
     element_type,
+    float16,
     float32,
     from_numpy,
     int32,
@@ -83,18 +85,22 @@ class Calls(State):
         if isinstance(callee, Builtin) and callee.name == "static":
             return self.static_call(node)
         args: list[Any] = []
+        written: list[tuple[ast.expr, Any]] = []
         for a in node.args:
             value = self.expr(a.value if isinstance(a, ast.Starred) else a)
             if isinstance(a, ast.Starred) and not isinstance(value, tuple):
                 raise E.TypeMismatch(self.location(a), what=f"cannot unpack {describe_type(value)}")
             args += value if isinstance(a, ast.Starred) else [value]
+            written.append((a, value))
         kwargs: dict[str, Any] = {}
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise E.UnsupportedPython(self.location(keyword), what="'**' in a call")
             kwargs[keyword.arg] = self.expr(keyword.value)
+            written.append((keyword.value, kwargs[keyword.arg]))
         self.mark(node)
-        return self.call(callee, args, kwargs, node)
+        with self.written(*written):
+            return self.call(callee, args, kwargs, node)
 
     def call(self, callee: Any, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         if isinstance(callee, Builtin):
@@ -277,7 +283,8 @@ class Calls(State):
             try:
                 inspect.signature(function).bind(self.builder, *given, **named)
             except TypeError as wrong:
-                raise E.WrongArguments(self.location(node), what=f"{name}: {wrong}") from None
+                what, help = misfit(name, function, list(named), wrong)
+                raise E.WrongArguments(self.location(node), what=what, help=help) from None
             raise E.TypeMismatch(self.location(node), what=f"{name}: {e}") from e
 
     def call_library(self, builder: OpBuilder, name: str, args: list[Any]) -> Any:
@@ -292,11 +299,22 @@ class Calls(State):
     def call_function(self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
             return self._elementwise(f, args, node)
+        narrow = next((x.type for x in args if isinstance(x, Value) and x.type in (float16, bfloat16)), None)
+        if narrow is not None and f.in_float32:
+            return self._in_float32(f, args, narrow, node)
         chosen, ordered = self._overload(f, args, kwargs, node)
         d = chosen.definition
         names = self._parameters(chosen.name, d.parameters, ordered, node)
         frame = Frame(d.source, d.flow, d.lookup, names, self.builder.loc, identity=chosen)
         return self.inline(frame, d.source.tree.body, chosen.name, node)
+
+    def _in_float32(self, f: FuncDef, args: list[Any], narrow: DType, node: ast.AST | None) -> Any:
+        """A function of 16-bit floats: the float32 result, rounded once."""
+        wide = [self.builder.cast(x, float32) if isinstance(x, Value) and x.type == narrow else x for x in args]
+        result = self.call_function(f, wide, {}, node)
+        if isinstance(result, tuple):
+            return tuple(self.builder.cast(x, narrow) if x.type == float32 else x for x in result)
+        return self.builder.cast(result, narrow) if result.type == float32 else result
 
     def _elementwise(self, f: FuncDef, args: list[Any], node: ast.AST | None) -> Value:
         """A function of the standard library applied to tiles, element by element."""
@@ -318,7 +336,7 @@ class Calls(State):
     ) -> tuple[FuncDef, list[Any]]:
         """The overload whose parameters fit the arguments best."""
         best: tuple[int, FuncDef, list[Any]] | None = None
-        problem = ""
+        problem, culprit, wanted = "", None, None
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
             try:
@@ -329,6 +347,7 @@ class Calls(State):
             costs = [match(p, x) for p, x in zip(parameters, ordered, strict=True)]
             for p, x, cost in zip(parameters, ordered, costs, strict=True):
                 if cost is None and not problem:
+                    culprit, wanted = x, p.annotation
                     problem = f"argument '{p.name}' of {f.name} must be {_wanted(p)}, got {describe_type(x)}"
             if None not in costs:
                 total = sum(c for c in costs if c is not None)
@@ -337,7 +356,7 @@ class Calls(State):
         if best is not None:
             return best[1], best[2]
         if len(f.overloads) == 1:
-            raise E.WrongArguments(self.location(node), what=problem)
+            raise TypeRule("", "", "WrongArguments", culprit=culprit, expected=wanted, what=problem)
         given = signature_text(f.name, [describe_type(x) for x in [*args, *kwargs.values()]])
         have = "; ".join(
             signature_text(c.name, [_wanted(p) for p in c.definition.parameters]) for c in f.overloads
@@ -402,7 +421,7 @@ class Calls(State):
         for p, x in zip(parameters, ordered, strict=True):
             if match(p, x) is None:
                 what = f"argument '{p.name}' of {f.name} must be {_wanted(p)}, got {describe_type(x)}"
-                raise E.WrongArguments(self.location(node), what=what)
+                raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=what)
         names = self._parameters(f.name, parameters, ordered, node)
         outer = f.frame
         frame = Frame(
@@ -444,6 +463,21 @@ class Calls(State):
             what = f"{name} returns a value on some paths only"
             raise E.TypeMismatch(self.location(node), what=what)
         return result
+
+
+def misfit(name: str, function: Callable[..., Any], named: Sequence[str], wrong: TypeError) -> tuple[str, str]:
+    """Why a call does not fit a function of the language, and how the function is called."""
+    _, *parameters = inspect.signature(function).parameters.values()
+    known = [p.name for p in parameters]
+    stray = [key for key in named if key not in known]
+    what = f"{name} has no parameter '{stray[0]}'" if stray else f"{name}: {wrong}"
+    return what, f"its signature: {name}({', '.join(map(_shown, parameters))})"
+
+
+def _shown(p: inspect.Parameter) -> str:
+    default = getattr(p.default, "__name__", None) or repr(p.default)
+    star = "*" if p.kind is p.VAR_POSITIONAL else ""
+    return star + p.name + ("" if p.default is p.empty else f"={default}")
 
 
 def match(p: Parameter, x: Any) -> int | None:

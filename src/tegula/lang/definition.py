@@ -108,13 +108,15 @@ class Definition:
 
 
 class FuncDef:
-    """A function that kernels call (`@tg.func`). `overloads` lists all definitions of the name, in source order."""
+    """A function that kernels call (`@tg.func`). `overloads` lists all definitions of the name, in source order;
+    `in_float32`: on 16-bit floats it means its float32 result, rounded once."""
 
     def __init__(self, definition: Definition, overloads: list[FuncDef] | None = None) -> None:
         self.definition = definition
         self.name = definition.name
         self.overloads: list[FuncDef] = overloads if overloads is not None else []
         self.overloads.append(self)
+        self.in_float32 = False
         self.__doc__ = definition.function.__doc__
         self.__name__ = definition.name
         self.__module__ = definition.function.__module__

@@ -23,11 +23,13 @@ SHORT = 24
 
 
 def scalar(x: Any) -> DType | None:
-    """The scalar type of a number, vector, matrix or tile; None for anything else."""
+    """The scalar type of a number, vector, matrix or tile, or of a type of these; None for anything else."""
     if isinstance(x, LITERALS):
         return bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else float32
     if isinstance(x, np.generic):
         return from_numpy(x.dtype)
+    if is_element(x):
+        return scalar_of(x)
     if not isinstance(x, Value):
         return None
     t = x.type.dtype if isinstance(x.type, TileType | BufType) else x.type
@@ -62,7 +64,7 @@ def mixed(written: Written) -> tuple[dict[str, DType], str] | None:
     return None
 
 
-def conversion(node: ast.AST, x: Any, to: Type) -> str:
+def conversion(node: ast.AST, x: Any, to: Type | None) -> str:
     """How to make a value the expected type."""
     if not isinstance(to, DType) or scalar(x) in (None, to):
         return ""
@@ -70,18 +72,18 @@ def conversion(node: ast.AST, x: Any, to: Type) -> str:
     return f"write {text}" if type(x) is int else f"cast it: {text}"
 
 
-def culprit(rule: TypeRule) -> ast.expr | None:
-    """The operand that an error is about, as it was written."""
+def culprit(rule: TypeRule) -> tuple[ast.expr, Any] | None:
+    """The operand that an error is about, as it was written; the last one if it says what type it expected."""
     if rule.culprit is None:
-        return None
+        return rule.written[-1] if rule.expected is not None and rule.written else None
     for node, x in rule.written:
-        if x is rule.culprit:
-            return node
+        parts = [(node, x)]
         if isinstance(x, tuple):
-            parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] * len(x)
-            for part, y in zip(parts, x, strict=False):
-                if y is rule.culprit:
-                    return part
+            nodes = node.elts if isinstance(node, ast.Tuple | ast.List) else [node] * len(x)
+            parts += zip(nodes, x, strict=False)
+        for part in parts:
+            if part[1] is rule.culprit:
+                return part
     return None
 
 

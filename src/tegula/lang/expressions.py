@@ -10,6 +10,7 @@ import numpy as np
 
 from tegula import errors as E
 from tegula.ir import Op, Region, Value
+from tegula.lang import explain
 from tegula.lang.calls import Calls
 from tegula.lang.capture import Builtin, Namespace, Opaque, attribute, capture
 from tegula.lang.definition import FuncDef, PublicFunction
@@ -18,6 +19,7 @@ from tegula.ops import scalar as S
 from tegula.ops.base import TileOp, TypeRule
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
+from tegula.source import Location
 from tegula.types import BufType, DType, MatType, TileType, VecType, bool_, is_element
 
 BINARY = {

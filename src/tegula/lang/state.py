@@ -178,11 +178,11 @@ class State:
         elif rule.error == "ShapeMismatch":
             fields["what"] = loc.subject or fields["what"]
             notes = explain.shape_notes(rule.written)
-        elif rule.expected is not None and rule.written:
-            at, x = rule.written[-1]
-            loc, help = self.location(at), help or explain.conversion(at, x, rule.expected)
-        at = explain.culprit(rule)
-        loc = loc if at is None else self.location(at)
+        found = explain.culprit(rule)
+        if found is not None:
+            at, x = found
+            loc = self.location(at)
+            help = help or explain.conversion(at, x, rule.expected)
         return getattr(E, rule.error)(loc, help=help, notes=notes, **fields)
 
     def record(self, error: CompileError) -> None:

@@ -212,7 +212,7 @@ class Statements(Loops):
         place = self.place(node.target)
         value = self.expr(node.value)
         self.mark(node)
-        with self.written((node.target, None), (node.value, value)):
+        with self.written((node.target, place.element()), (node.value, value)):
             place.update(op, value)
 
     def place(self, node: ast.expr) -> Place:
@@ -232,6 +232,10 @@ class Place:
     def __init__(self, tracer: Statements, node: ast.expr) -> None:
         self.tracer = tracer
         self.node = node
+
+    def element(self) -> Any:
+        """The type of what is there, as far as it matters to operators."""
+        return None
 
     def get(self) -> Any:
         return self.tracer.expr(self.node)
@@ -262,6 +266,10 @@ class ItemPlace(Place):
         self.owner_place = tracer.place(node.value)
         self.owner = self.owner_place.get()
         self.index = tracer.index(node.slice)
+
+    def element(self) -> Any:
+        t = self.owner.type if isinstance(self.owner, Value) else None
+        return getattr(t, "dtype", None)
 
     def _build(self, build: Any) -> Any:
         return self.tracer.with_constants(build, self.index)

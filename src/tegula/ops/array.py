@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tegula.ir import Effect, Region
-from tegula.ops.base import TileOp, require
+from tegula.ops.base import TileOp, require, require_type
 from tegula.types import ArrayType, Type, int32, scalar_of
 
 Attrs = Mapping[str, Any]
@@ -54,7 +54,7 @@ class ArrayStore(TileOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         array = array_type(operands[0])
-        require(operands[1] == array.dtype, f"the array holds {array.dtype}, the value is {operands[1]}")
+        require_type(operands[1], array.dtype, "the array holds")
         require_indices(array, operands[2:])
         return []
 
@@ -74,7 +74,7 @@ class ArrayAtomic(TileOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         array = array_type(operands[0])
-        require(operands[1] == array.dtype, f"the array holds {array.dtype}, the value is {operands[1]}")
+        require_type(operands[1], array.dtype, "the array holds")
         require_indices(array, operands[2:])
         require(attrs["op"] in ATOMICS, f"no atomic '{attrs['op']}'")
         require(not scalar_of(array.dtype).is_bool or attrs["op"] == "exch", f"atomic {attrs['op']} is not defined for bool")

@@ -86,6 +86,12 @@ def require(condition: object, message: str, help: str = "") -> None:
         raise TypeRule(message, help)
 
 
+def require_type(found: Type, wanted: Type, holder: str) -> None:
+    """TypeRule unless a value to be stored has the type that `holder` ("the array holds") takes."""
+    if found != wanted:
+        raise TypeRule(f"{holder} {wanted}, the value is {found}", expected=wanted)
+
+
 def element(t: Type) -> ElementType:
     """The type as an element type; TypeRule otherwise."""
     if not is_element(t):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tegula.ir import Effect, Region, Value
-from tegula.ops.base import TileOp, TypeRule, require
+from tegula.ops.base import TileOp, TypeRule, require, require_type
 from tegula.types import (
     BufType,
     ElementType,
@@ -184,7 +184,7 @@ class BufSet(TileOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         t = accessed(buffer_type(operands[0]), operands[2:])
-        require(operands[1] == t, f"the element is {t}, the value is {operands[1]}")
+        require_type(operands[1], t, "the tile holds")
         return []
 
     def effects(self) -> Sequence[Effect]:
@@ -201,7 +201,7 @@ class BufUpdate(TileOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         t = accessed(buffer_type(operands[0]), operands[2:])
-        require(operands[1] == t, f"the element is {t}, the value is {operands[1]}")
+        require_type(operands[1], t, "the tile holds")
         require(attrs["op"] in UPDATES, f"no update '{attrs['op']}'")
         bitwise = attrs["op"] in ("and", "or", "xor")
         require(not bitwise or scalar_of(t).kind in "biu", f"'{attrs['op']}' needs integers, got {t}")

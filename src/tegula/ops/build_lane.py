@@ -71,7 +71,7 @@ def atomic_cas(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
 def tile_stack(b: OpBuilder, capacity: Operand, dtype: Operand) -> Value:
     """An empty stack of at most `capacity` elements (a constant), shared by the block."""
     if not isinstance(capacity, int) or isinstance(capacity, bool):
-        raise TypeRule("", "", "NotConstant", what="the capacity of a stack")
+        raise TypeRule("", "", "NotConstant", culprit=capacity, what="the capacity of a stack")
     require(capacity > 0, f"the capacity of a stack must be positive, got {capacity}")
     return b.one(StackNew, [], {"type": StackType(element_type(dtype), capacity)})
 

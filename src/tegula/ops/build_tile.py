@@ -47,8 +47,9 @@ STORAGES = ("register", "shared")
 def constant_shape(shape: Operand) -> tuple[int, ...]:
     """A tile shape from an int or a tuple of constants."""
     entries = shape if isinstance(shape, tuple) else (shape,)
-    if not all(isinstance(n, int) and not isinstance(n, bool) for n in entries):
-        raise TypeRule("", "", "NotConstant", what="the shape of a tile")
+    for n in entries:
+        if not isinstance(n, int) or isinstance(n, bool):
+            raise TypeRule("", "", "NotConstant", culprit=n, what="the shape of a tile")
     return check_shape(entries)
 
 
@@ -100,8 +101,9 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Op
     """start, start + step, ... below stop, from constants: (stop), (start, stop) or (start, stop, step). float32 unless
     `dtype` says otherwise."""
     require(1 <= len(args) <= 3, f"tile_arange takes 1 to 3 numbers, got {len(args)}")
-    if not all(isinstance(x, int | float) for x in args):
-        raise TypeRule("", "", "NotConstant", what="the range of tile_arange")
+    for x in args:
+        if not isinstance(x, int | float):
+            raise TypeRule("", "", "NotConstant", culprit=x, what="the range of tile_arange")
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     require(step != 0, "the step of tile_arange must not be 0")
     count = max(0, -int(-(stop - start) // step))
@@ -145,7 +147,7 @@ def _offsets(b: OpBuilder, offset: Operand, rank: int) -> list[Value]:
 def _array(x: Operand) -> Value:
     if isinstance(x, Value) and isinstance(x.type, ArrayType):
         return x
-    raise TypeRule(f"expected an array, got {describe(x)}")
+    raise TypeRule(f"expected an array, got {describe(x)}", culprit=x)
 
 
 @public("tile_load")
@@ -222,7 +224,7 @@ def _view(
 def _tile_shape(x: Operand) -> tuple[int, ...]:
     if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
         return x.type.shape
-    raise TypeRule(f"expected a tile, got {describe(x)}")
+    raise TypeRule(f"expected a tile, got {describe(x)}", culprit=x)
 
 
 @public("tile_view")
@@ -281,8 +283,9 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
     whole = _tile_shape(t)
     total = TileType(float32, whole).size
     entries = shape if isinstance(shape, tuple) else (shape,)
-    if not all(isinstance(n, int) for n in entries):
-        raise TypeRule("", "", "NotConstant", what="the shape of a tile")
+    for n in entries:
+        if not isinstance(n, int):
+            raise TypeRule("", "", "NotConstant", culprit=n, what="the shape of a tile")
     known = TileType(float32, tuple(n for n in entries if n != -1)).size
     require(entries.count(-1) <= 1 and known > 0, f"cannot reshape {whole} to {entries}")
     made = check_shape([total // known if n == -1 else n for n in entries])
@@ -513,7 +516,8 @@ def _check_product(left: TileType, right: TileType) -> None:
     for t in (left, right):
         require(len(t.shape) == 2, f"a matrix product takes 2-D tiles, got shape {t.shape}")
     if left.shape[1] != right.shape[0]:
-        raise TypeRule("", "", "ShapeMismatch", what="tile_matmul", left=left.shape, right=right.shape)
+        help = f"the left tile has {left.shape[1]} columns, so the right one must have {left.shape[1]} rows"
+        raise TypeRule("", help, "ShapeMismatch", what="tile_matmul", left=left.shape, right=right.shape)
 
 
 def _factor(b: OpBuilder, x: Operand, t: ElementType) -> Value:

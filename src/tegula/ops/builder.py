@@ -137,7 +137,7 @@ class OpBuilder(Builder):
             return self.const(x, target)
         if isinstance(x, np.ndarray) and x.ndim in (1, 2):
             return self._array_constant(x)
-        raise TypeRule(f"expected a value, got {describe(x)}")
+        raise TypeRule(f"expected a value, got {describe(x)}", culprit=x)
 
     def _check_adapts(self, literal: bool | int | float, target: DType) -> None:
         fits = (
@@ -163,7 +163,7 @@ class OpBuilder(Builder):
     def tile(self, x: Operand, partial: bool = False) -> Value:
         """x as a tile value: what a buffer holds now. Absent lanes are filled with 0 unless `partial` is allowed."""
         if not isinstance(x, Value) or not isinstance(x.type, TileType | BufType):
-            raise TypeRule(f"expected a tile, got {describe(x)}")
+            raise TypeRule(f"expected a tile, got {describe(x)}", culprit=x)
         value = self.one(BufRead, [x]) if isinstance(x.type, BufType) else x
         assert isinstance(value.type, TileType)
         return self.one(TileFillAbsent, [value]) if value.type.partial and not partial else value
@@ -172,7 +172,7 @@ class OpBuilder(Builder):
         """x as a tile object that can be changed; TypeRule for anything else."""
         if isinstance(x, Value) and isinstance(x.type, BufType):
             return x
-        raise TypeRule(f"expected a tile bound to a name, got {describe(x)}")
+        raise TypeRule(f"expected a tile bound to a name, got {describe(x)}", culprit=x)
 
     def write(self, buffer: Value, value: Value) -> None:
         """Overwrite a buffer with a tile of its shape and element type."""
@@ -187,7 +187,7 @@ class OpBuilder(Builder):
         """x as an integer scalar."""
         made = self.value(x)
         if not (isinstance(made.type, DType) and made.type.is_int):
-            raise TypeRule(f"expected an integer, got {made.type}", "convert with int(...)")
+            raise TypeRule(f"expected an integer, got {made.type}", culprit=x, expected=int32)
         return made
 
     def is_tile(self, x: Operand) -> bool:
@@ -215,7 +215,12 @@ class OpBuilder(Builder):
             shape = np.broadcast_shapes(*shapes)
         except ValueError:
             raise TypeRule(
-                "", "", "ShapeMismatch", what="elementwise operation", left=shapes[0], right=shapes[-1]
+                "",
+                "make the shapes equal, or 1 where they differ",
+                "ShapeMismatch",
+                what="elementwise operation",
+                left=shapes[0],
+                right=shapes[-1],
             ) from None
         return [self.broadcast(v, shape) if isinstance(v.type, TileType) else v for v in values]
 

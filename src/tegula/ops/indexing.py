@@ -186,7 +186,7 @@ class KernelBuilder(OpBuilder):
                 continue
             for bound in (i.start, i.stop, i.step):
                 if not (bound is None or isinstance(bound, int)):
-                    raise TypeRule("", "", "NotConstant", what="the bounds of a slice of a tile")
+                    raise TypeRule("", "", "NotConstant", culprit=i, what="the bounds of a slice of a tile")
             chosen = range(shape[d])[i]
             require(len(chosen) > 0, f"the slice of dimension {d} is empty")
             starts.append(self.const(chosen.start, int32))

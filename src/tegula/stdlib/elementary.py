@@ -99,7 +99,7 @@ def hypot(x: float64, y: float64):  # noqa: F811
 def _exponent(x: float32):
     """The exponent of a positive finite number."""
     tiny = x < 2.0**-126
-    bits = tg.bitcast(tg.where(tiny, x * 2.0**24, x), tg.int32) >> SHIfloat32
+    bits = tg.bitcast(tg.where(tiny, x * 2.0**24, x), tg.int32) >> 23
     return bits - tg.where(tiny, tg.int32(24), tg.int32(0))
 
 
@@ -107,7 +107,7 @@ def _exponent(x: float32):
 def _exponent(x: float64):
     """The exponent of a positive finite number."""
     tiny = x < 2.0**-1022
-    bits = tg.bitcast(tg.where(tiny, x * 2.0**54, x), tg.int64) >> SHIfloat64
+    bits = tg.bitcast(tg.where(tiny, x * 2.0**54, x), tg.int64) >> 52
     return bits - tg.where(tiny, tg.int64(54), tg.int64(0))
 
 
@@ -118,11 +118,11 @@ def mod(x: float32, y: float32):
     valid = (a < inf) & (b > 0.0)
     r = tg.where(valid, a, tg.float32(0.0))
     while r >= b and r > 0.0:
-        # The most of b * 2**n below r whose quotient is exact; each round removes DIGint32S binary digits.
-        n = tg.max(tg._exponent(r) - tg._exponent(b) - DIGint32S, tg.int32(0))
+        # The most of b * 2**n below r whose quotient is exact; each round removes 22 binary digits.
+        n = tg.max(tg._exponent(r) - tg._exponent(b) - 22, tg.int32(0))
         half = n >> 1
-        first = tg.bitcast((half + 127) << SHIfloat32, tg.float32)
-        step = b * first * tg.bitcast((n - half + 127) << SHIfloat32, tg.float32)
+        first = tg.bitcast((half + 127) << 23, tg.float32)
+        step = b * first * tg.bitcast((n - half + 127) << 23, tg.float32)
         r = tg.fma(-tg.trunc(r / step), step, r)
         r = tg.where(r < 0.0, r + step, r)
     return tg.where(valid, tg.copysign(r, x), tg.float32(nan))
@@ -135,11 +135,11 @@ def mod(x: float64, y: float64):  # noqa: F811
     valid = (a < inf) & (b > 0.0)
     r = tg.where(valid, a, tg.float64(0.0))
     while r >= b and r > 0.0:
-        # The most of b * 2**n below r whose quotient is exact; each round removes DIGint64S binary digits.
-        n = tg.max(tg._exponent(r) - tg._exponent(b) - DIGint64S, tg.int64(0))
+        # The most of b * 2**n below r whose quotient is exact; each round removes 50 binary digits.
+        n = tg.max(tg._exponent(r) - tg._exponent(b) - 50, tg.int64(0))
         half = n >> 1
-        first = tg.bitcast((half + 1023) << SHIfloat64, tg.float64)
-        step = b * first * tg.bitcast((n - half + 1023) << SHIfloat64, tg.float64)
+        first = tg.bitcast((half + 1023) << 52, tg.float64)
+        step = b * first * tg.bitcast((n - half + 1023) << 52, tg.float64)
         r = tg.fma(-tg.trunc(r / step), step, r)
         r = tg.where(r < 0.0, r + step, r)
     return tg.where(valid, tg.copysign(r, x), tg.float64(nan))
