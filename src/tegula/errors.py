@@ -101,12 +101,13 @@ class UnsupportedCapture(CompileError):
 class SourceNotFound(CompileError):
     CODE = "source-not-found"
     MESSAGE = "the source of {name} is not available"
-    HELP = "define the kernel in a file or notebook, or pass source="
+    HELP = "define it in a file or notebook, or give its text: @tg.kernel(source=...)"
 
 
 class RecursiveFunction(CompileError):
     CODE = "recursive-function"
     MESSAGE = "{name} calls itself; functions are inlined, so recursion is not supported"
+    HELP = "write a loop"
 
 
 class NativeSnippet(CompileError):
@@ -146,7 +147,8 @@ class WrongArguments(CompileError):
 
 class VariableChangesType(CompileError):
     CODE = "variable-changes-type"
-    MESSAGE = "'{name}' is {before} here but {after} on another path"
+    MESSAGE = "'{name}' is {before} on one path to this line and {after} on another"
+    HELP = "give it the same type on both, with a cast where it is bound"
 
 
 # Groups and order ----------------------------------------------------------------------------------------------------
@@ -154,27 +156,31 @@ class VariableChangesType(CompileError):
 
 class DivergentCooperativeOp(CompileError):
     CODE = "divergent-cooperative-op"
-    MESSAGE = "{op} is cooperative: every thread of the block must reach it, but this condition differs between threads"
+    MESSAGE = "{op} is cooperative: all threads of the block must reach it together, but only some do"
 
 
 class CooperativeAfterReturn(CompileError):
     CODE = "cooperative-after-return"
-    MESSAGE = "{op} is cooperative, but some threads have left the kernel before it"
+    MESSAGE = "{op} is cooperative: all threads of the block must reach it together, but some have returned"
+    HELP = "let every thread reach it: guard the work before it with an if, instead of returning"
 
 
 class UnorderedAccess(CompileError):
     CODE = "unordered-access"
-    MESSAGE = "threads may access the same elements of a tile here and there, and no point orders them"
+    MESSAGE = "a thread may access an element of a tile here that another thread {other}, in no fixed order"
+    HELP = "split the code so that all threads do the one before any does the other, outside the condition"
 
 
 class MergedSharedTiles(CompileError):
     CODE = "merged-shared-tiles"
-    MESSAGE = "'{name}' names one of two shared tiles here, and is then changed"
+    MESSAGE = "{what}"
+    HELP = "change each tile under its own name inside the branch, or make a copy with tg.copy(...)"
 
 
 class SharedMemoryExceeded(CompileError):
     CODE = "shared-memory-exceeded"
-    MESSAGE = "tiles need {needed} bytes of memory at once; {device} has {limit}"
+    MESSAGE = "the tiles of a block need {needed:,} bytes of memory, {device} has {limit:,}"
+    HELP = "use smaller tiles or fewer of them at a time"
 
 
 # Launch --------------------------------------------------------------------------------------------------------------

@@ -71,18 +71,16 @@ class Program:
     """Functions compiled together."""
 
     functions: list[str] = field(default_factory=list)
-    declared: set[str] = field(default_factory=set)
 
     def add(self, parameters: int, body: Body, width: int) -> str:
         code, name = Code(), f"f{len(self.functions)}"
         self.functions.append(function_text(name, parameters, body, width, code))
-        self.declared |= code.declared
         return name
 
     def object(self, target: CpuTarget) -> bytes:
         bits = target.vector_bytes * 8
         attributes = f'attributes #0 = {{ nounwind "no-builtins" "prefer-vector-width"="{bits}" }}\n'
-        text = [*self.functions, *sorted(self.declared), attributes, SCALAR_LOOP]
+        text = [*self.functions, attributes, SCALAR_LOOP]
         return compile_object("\n".join(text), target)
 
     def compiled(self, target: CpuTarget) -> LoadedObject:

@@ -75,6 +75,10 @@ class Expressions:
         made = self.term(dtype, shape, uniform, depth)
         return made if not is_float(dtype) or made.bound <= limit else self.clamped(made, dtype)
 
+    def added_up(self, made: Term, dtype: str) -> Term:
+        """A sum whose sign, if it is 0, does not depend on whether adding began with 0."""
+        return Term(f"({made.text} + 0.0)", made.bound) if is_float(dtype) else made
+
     def clamped(self, made: Term, dtype: str) -> Term:
         return Term(f"tg.clamp({made.text}, {literal(-SMALL, dtype)}, {literal(SMALL, dtype)})", SMALL)
 
@@ -283,9 +287,10 @@ class Expressions:
             self.c.note("axis reduction")
             axis = self.c.number(0, len(shape))
             a = self.small(dtype, (*shape[:axis], extent, *shape[axis:]), uniform, depth, SMALL)
-            return Term(f"{function}{a.text}, axis={axis})", a.bound * grown)
+            return self.added_up(Term(f"{function}{a.text}, axis={axis})", a.bound * grown), dtype)
         a = self.small(dtype, (extent,), uniform, depth, SMALL)
-        return Term(f"tg.tile_broadcast({self._ranked(f'{function}{a.text})', len(shape))}, {shape})", a.bound * grown)
+        whole = self._ranked(f"{function}{a.text})", len(shape))
+        return self.added_up(Term(f"tg.tile_broadcast({whole}, {shape})", a.bound * grown), dtype)
 
     @staticmethod
     def _ranked(text: str, rank: int) -> str:
@@ -298,7 +303,7 @@ class Expressions:
         self.c.note(f"tile_scan_{kind}")
         a = self.small(dtype, shape, uniform, depth, SMALL)
         grown = math.prod(shape) if kind.endswith("clusive") and "_" not in kind else 1
-        return Term(f"tg.tile_scan_{kind}({a.text})", a.bound * grown)
+        return self.added_up(Term(f"tg.tile_scan_{kind}({a.text})", a.bound * grown), dtype)
 
     def product(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
         if len(shape) != 2:
@@ -307,4 +312,4 @@ class Expressions:
         self.c.note("matmul")
         a = self.small(dtype, (shape[0], inner), uniform, depth, SMALL)
         b = self.small(dtype, (inner, shape[1]), uniform, depth, SMALL)
-        return Term(f"({a.text} @ {b.text})", a.bound * b.bound * inner)
+        return self.added_up(Term(f"({a.text} @ {b.text})", a.bound * b.bound * inner), dtype)

@@ -209,7 +209,7 @@ class Maker(Expressions):
         """Make a float variable small again after a change in place."""
         if is_float(t.dtype):
             low, high = literal(-SMALL, t.dtype), literal(SMALL, t.dtype)
-            change = f"tg.clamp({t.text}, {low}, {high})"
+            change = f"tg.clamp({t.text} + 0.0, {low}, {high})"
             self.add(f"tg.tile_assign({t.text}, {change})" if t.shape else f"{t.text} = {change}")
 
     def swap(self) -> None:
@@ -327,7 +327,7 @@ class Maker(Expressions):
         self.add(f"tg.tile_stack_push({s}, {self.settled(dtype)}, {self.condition()})")
         self.add(f"{v}, {slot} = tg.tile_stack_pop({s})")
         total = f"tg.tile_sum(tg.tile(tg.where({slot} >= 0, {v}, tg.{dtype}(0))))[0]"
-        self.add(f"{made} = {self.clamped(_term(total), dtype).text if is_float(dtype) else total}")
+        self.add(f"{made} = {self.clamped(_term(f'({total} + 0.0)'), dtype).text if is_float(dtype) else total}")
         self.scope.append(Name(made, dtype))
 
     def room(self, dtype: str, size: int) -> int:

@@ -89,7 +89,6 @@ def _module(s: State) -> str:
         [
             *(text for _, text in s.products.values()),
             function,
-            *sorted(s.code.declared),
             f"attributes #0 = {{ {attributes} }}",
             f"attributes #1 = {{ noinline {attributes} }}",
         ]
@@ -164,6 +163,7 @@ class _Walk:
                 self.op(op)
 
     def op(self, op: Op) -> None:
+        self.s.loc = op.loc
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)

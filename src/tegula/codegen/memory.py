@@ -71,7 +71,7 @@ class Memory:
         name = "i8" if dtype.is_bool else mangled_memory(dtype)
         value = self.code.call(
             "masked.load", f"v{width}{name}.p0", t,
-            f"ptr {pointer}, i32 {max(1, dtype.bits // 8)}, {vector_of('i1', width)} {mask}, {t} {passed}",
+            f"ptr align {max(1, dtype.bits // 8)} {pointer}, {vector_of('i1', width)} {mask}, {t} {passed}",
         )  # fmt: skip
         return self._to_register(value, dtype, width)
 
@@ -81,7 +81,7 @@ class Memory:
         name = "i8" if dtype.is_bool else mangled_memory(dtype)
         self.code.call(
             "masked.store", f"v{width}{name}.p0", "void",
-            f"{t} {value}, ptr {pointer}, i32 {max(1, dtype.bits // 8)}, {vector_of('i1', width)} {mask}",
+            f"{t} {value}, ptr align {max(1, dtype.bits // 8)} {pointer}, {vector_of('i1', width)} {mask}",
         )  # fmt: skip
 
     # Elements --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from tegula.codegen.text import Code
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.passes.uniformity import Uniformity
-from tegula.source import Location
+from tegula.source import UNKNOWN, Location
 from tegula.target import CpuTarget
 from tegula.types import BufType, ElementType, TileType, components
 
@@ -25,7 +25,8 @@ class State:
     """One kernel on its way to LLVM IR.
 
     `scalars`: registers of uniform values, and inside a lane loop of the lane's own. `lanes`: where varying values lie,
-    component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated where they are consumed."""
+    component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated where they are consumed. `loc`: the place
+    of the op being lowered."""
 
     kernel: Kernel
     known: Uniformity
@@ -50,6 +51,7 @@ class State:
     lane: str = ""
     present: str = ""
     dims: list[str] = field(default_factory=list)
+    loc: Location = UNKNOWN
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.code)
@@ -64,7 +66,7 @@ class State:
         count = 1
         for n in shape:
             count *= n
-        offset = self.scratch.place(name, dtype, count)
+        offset = self.scratch.place(name, dtype, count, self.loc)
         pointer = self.code.fresh("s")
         self.code.entry.append(f"  {pointer} = getelementptr inbounds i8, ptr %scratch, i64 {offset}")
         return View(pointer, dtype, shape, packed_strides(shape, per))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tegula.source import Location
 from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
 
 LINE = 64
@@ -55,11 +56,12 @@ def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class Placement:
-    """One allocation: for `explain()`."""
+    """One allocation, and the op that it is for: for `explain()` and errors."""
 
     name: str
     offset: int
     size: int
+    loc: Location
 
 
 @dataclass(slots=True)
@@ -70,13 +72,10 @@ class Scratch:
     placements: list[Placement] = field(default_factory=list)
     top: int = 0
 
-    def place(self, name: str, dtype: ElementType, count: int) -> int:
+    def place(self, name: str, dtype: ElementType, count: int, loc: Location) -> int:
         """Offset of `count` elements."""
-        return self.place_bytes(name, element_bytes(dtype) * count)
-
-    def place_bytes(self, name: str, size: int) -> int:
-        offset = self.top
-        self.placements.append(Placement(name, offset, size))
+        offset, size = self.top, element_bytes(dtype) * count
+        self.placements.append(Placement(name, offset, size, loc))
         end = offset + size
         self.top = -(-end // LINE) * LINE
         if size >= PAGE:

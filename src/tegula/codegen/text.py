@@ -82,7 +82,6 @@ class Code:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.entry: list[str] = []
-        self.declared: set[str] = set()
         self.block = "entry"
         self._next = 0
 
@@ -101,17 +100,13 @@ class Code:
 
     def call(self, intrinsic: str, suffix: str, result: str, args: str) -> str:
         """A call of a whitelisted intrinsic. `result`: its type, or "void". `args`: its typed operands."""
-        self._declare(intrinsic, suffix, result, args)
+        if intrinsic not in INTRINSICS:
+            raise InternalError(f"the intrinsic {intrinsic} is not on the list of those known to lower")
         text = f"call {result} @llvm.{intrinsic}.{suffix}({args})"
         if result == "void":
             self.line(text)
             return ""
         return self.emit(text)
-
-    def _declare(self, intrinsic: str, suffix: str, result: str, args: str) -> None:
-        if intrinsic not in INTRINSICS:
-            raise InternalError(f"the intrinsic {intrinsic} is not on the list of those known to lower")
-        self.declared.add(f"declare {result} @llvm.{intrinsic}.{suffix}({', '.join(_types_of(args))})")
 
     # Blocks -------------------------------------------------------------------------------------------------
 
@@ -190,16 +185,3 @@ class Loop:
         code.lines[self._phis] = "\n".join("  " + p for p in phis)
         self.results = self.values
         code.place(self.done)
-
-
-def _types_of(args: str) -> list[str]:
-    """The types in "float %a, <4 x i32> %b"."""
-    out: list[str] = []
-    depth, start = 0, 0
-    for at, char in enumerate(args + ","):
-        depth += (char in "<([{") - (char in ">)]}")
-        if char == "," and depth == 0:
-            part = args[start:at].strip()
-            out.append(part[: part.index(">") + 1] if part.startswith("<") else part.split(" ", 1)[0])
-            start = at + 1
-    return out

@@ -79,9 +79,15 @@ def _blurred(
     change = next((op for op in (*mine, *others) if _changes(op)), None)
     if change is None:
         return None
-    notes = [(source.owner.loc, "the tile may be this one")] if isinstance(source.owner, Op) else []
-    notes.append((at.loc, "and here it may be another"))
-    return MergedSharedTiles(change.loc, notes=notes, name=made.name or source.name or "it")
+    whole, part = f"'{made.name}'" if made.name else "the tile", f"'{source.name}'" if source.name else "the tile"
+    changed = root(change.operands[0])
+    if changed is made:
+        what = f"{whole} may be another name of {part}, or of another shared tile: which one this changes depends on the path"
+    else:
+        what = f"{part} is changed, while {whole} may be another name of it or not, depending on the path"
+    notes = [(source.owner.loc, f"{part} is made here")] if isinstance(source.owner, Op) else []
+    notes.append((at.loc, f"{whole} comes from paths that meet here"))
+    return MergedSharedTiles(change.loc, notes=notes, what=what)
 
 
 def _changes(op: Op) -> bool:

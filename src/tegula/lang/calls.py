@@ -233,8 +233,10 @@ class Calls(State):
     def thread_index(self, count: int, node: ast.AST | None) -> list[Value]:
         """The `count` leading components of the thread index."""
         if count > self.launch.ndim:
-            what = f"tid gives {self.launch.ndim} indices in this launch, {count} are unpacked"
-            raise E.WrongArguments(self.location(node), what=what)
+            have = "1 dimension" if self.launch.ndim == 1 else f"{self.launch.ndim} dimensions"
+            what = f"{count} indices are unpacked, but this launch has {have}"
+            help = f"launch with dim of {count} entries (launch_tiled adds block_dim as the last one)"
+            raise E.WrongArguments(self.location(node), what=what, help=help)
         self.mark(node)
         return self.builder.emit(Tid, [], {"count": count})
 

@@ -46,7 +46,7 @@ class Definition:
             try:
                 self._source = parse_function(self.function, self._text)
             except (OSError, SyntaxError) as e:
-                raise SourceNotFound(None, name=self.name) from e
+                raise SourceNotFound(self.location, name=self.name) from e
         return self._source
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from tegula import errors as E
 from tegula.ir import Op, Region, Value
+from tegula.lang.explain import made_at
 from tegula.lang.expressions import Expressions
 from tegula.lang.state import (
     FAILED,
@@ -174,7 +175,9 @@ class Joins(Expressions):
         handles = [x for x in (a, b) if isinstance(x, Value) and isinstance(x.type, BufType)]
         if name == RESULT and not handles:
             return result
-        return self.merged_object(result, handles)
+        made = self.merged_object(result, handles)
+        made.name = "" if name == RESULT else name
+        return made
 
     def merged_object(self, tile: Value, handles: list[Value]) -> Value:
         """A new object for a tile that came from one of several; shared ones are remembered (see `aliases.py`)."""
@@ -215,7 +218,11 @@ def inside(x: Value, region: Region) -> bool:
 def conflict(name: str, a: Binding, b: Binding) -> Callable[[Location], E.CompileError]:
     """The error for reading a name that paths bind to different kinds of things."""
     before, after = describe_type(a), describe_type(b)
+    places = dict.fromkeys((at, describe_type(x)) for x in (a, b) if (at := made_at(x)) is not None)
     if before == after:
         what = f"'{name}' names different {'arrays' if is_handle(a) else 'things'} on the paths that reach this line"
         return lambda loc: E.TypeMismatch(loc, what=what, help="use each of them inside its own branch")
-    return lambda loc: E.VariableChangesType(loc, name=name, before=before, after=after)
+    notes = [(at, f"{t} here") for at, t in places]
+    return lambda loc: E.VariableChangesType(
+        loc, name=name, before=before, after=after, notes=[n for n in notes if n[0] != loc]
+    )

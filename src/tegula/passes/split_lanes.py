@@ -79,8 +79,8 @@ class _Splitter:
             self.errors.append(
                 UnorderedAccess(
                     a.op.loc,
+                    other={"read": "reads", "write": "writes", "atomic": "updates"}[b.kind],
                     notes=[(b.op.loc, "the other access"), (op.loc, "inside this, which differs between threads")],
-                    help="move one of them out of the divergent code, or give each thread its own elements",
                 )
             )
 

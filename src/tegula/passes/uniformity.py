@@ -87,31 +87,113 @@ def _visit_control(op: Op, known: Uniformity) -> bool:
 
 
 def check_cooperation(kernel: Kernel, known: Uniformity) -> list[CompileError]:
-    """Errors for cooperative ops that some lanes do not reach, in source order."""
+    """Errors for cooperative ops that some lanes do not reach: one for each condition that parts the lanes."""
+    found: dict[Op, list[Op]] = {}
+    _check(kernel.body, known, None, found)
+    returns: dict[Location | None, list[tuple[Op, Op]]] = {}
     errors: list[CompileError] = []
-    _check(kernel.body, known, None, errors)
+    for diverged, ops in found.items():
+        if "after_return" in diverged.attrs:
+            returns.setdefault(diverged.attrs["after_return"], []).extend((op, diverged) for op in ops)
+        else:
+            errors.append(_divergence(ops, diverged, known))
+    errors += [_after_return(at, pairs, known) for at, pairs in returns.items()]
     return errors
 
 
-def _check(region: Region, known: Uniformity, diverged: Op | None, errors: list[CompileError]) -> None:
+def _check(region: Region, known: Uniformity, diverged: Op | None, found: dict[Op, list[Op]]) -> None:
     for op in region.ops:
         assert isinstance(op, TileOp)
         if diverged is not None and op.COOPERATIVE:
-            errors.append(_divergence(op, diverged, known))
+            found.setdefault(diverged, []).append(op)
         if isinstance(op, CONTROL):
             inner = op if op in known.divergent and diverged is None else diverged
             for nested in op.regions:
-                _check(nested, known, inner, errors)
+                _check(nested, known, inner, found)
 
 
-def _divergence(op: Op, condition: Op, known: Uniformity) -> CompileError:
-    name = op.NAME.replace(".", "_")
-    left: Location | None = condition.attrs.get("after_return")
-    if left is not None:
-        return CooperativeAfterReturn(op.loc, op=name, notes=[(left, "some threads leave here")])
+Notes = list[tuple[Location, str]]
+
+
+def _divergence(ops: list[Op], condition: Op, known: Uniformity) -> CompileError:
+    first, *others = _in_source_order(ops)
+    notes: Notes = [(condition.loc, "this condition differs between threads of a block")]
+    if isinstance(condition, For):
+        notes = [(condition.loc, "this range differs between threads of a block")]
+    notes += _origin(_deciding(condition), known)
     return DivergentCooperativeOp(
-        op.loc,
-        op=name,
-        notes=[(condition.loc, f"this condition differs between threads in a {known.launch}")],
-        help="make the condition the same for the whole block, or use tg.uniform(...) where it is",
+        first.loc, op=_called(first), notes=notes + _also(others), help=_divergence_help(condition)
     )
+
+
+def _divergence_help(condition: Op) -> str:
+    if isinstance(condition, If):
+        return "call it outside the if and use its result inside; values can be chosen with tg.where"
+    return "loop as often in every thread, for example up to the largest count, and mask the values with tg.where"
+
+
+def _after_return(at: Location | None, pairs: list[tuple[Op, Op]], known: Uniformity) -> CompileError:
+    first, *others = _in_source_order([op for op, _ in pairs])
+    notes: Notes = [(at, "some threads leave here")] if at is not None else []
+    parted = next(condition for op, condition in pairs if op is first)
+    notes += _origin(_deciding(parted), known)
+    return CooperativeAfterReturn(first.loc, op=_called(first), notes=notes + _also(others))
+
+
+def _called(op: Op) -> str:
+    """What the user wrote to get the op."""
+    return op.loc.subject or op.NAME.replace(".", "_")
+
+
+def _in_source_order(ops: list[Op]) -> list[Op]:
+    """One op for each place."""
+    places = {(op.loc.file, op.loc.line, op.loc.column): op for op in reversed(ops)}
+    return sorted(places.values(), key=lambda op: ops.index(op))
+
+
+def _also(others: list[Op]) -> Notes:
+    """Cooperative ops that the same condition keeps threads from; the first few."""
+    notes = [(op.loc, f"{_called(op)} is not reached by all threads either") for op in others[:SHOWN]]
+    if len(others) > SHOWN:
+        at, text = notes[-1]
+        notes[-1] = (at, f"{text}, and {len(others) - SHOWN} more below")
+    return notes
+
+
+SHOWN = 3
+"""How many more ops an error names."""
+
+
+def _deciding(op: Op) -> list[Value]:
+    if isinstance(op, While):
+        return [op.regions[0].terminator.operands[0]]
+    return list(op.operands[:3] if isinstance(op, For) else op.operands[:1])
+
+
+def _origin(values: list[Value], known: Uniformity) -> Notes:
+    """Where the difference between threads comes from."""
+    seen: set[Value] = set()
+    queue = [v for v in values if known.varying(v)]
+    while queue:
+        value = queue.pop(0)
+        owner = value.owner
+        if value in seen or not isinstance(owner, Op):
+            continue
+        seen.add(value)
+        if isinstance(owner, Tid):
+            dims = "1 dimension" if known.launch.ndim == 1 else f"{known.launch.ndim} dimensions"
+            kind = f"a launch of {dims} with block_dim {known.launch.block_dim}"
+            return [(owner.loc, f"in {kind}, this index differs between threads of a block")]
+        if isinstance(owner, TileOp) and owner.VARYING:
+            return [(owner.loc, f"{_called(owner)} differs between threads of a block")]
+        queue += [v for v in _sources(value, owner) if known.varying(v)]
+    return []
+
+
+def _sources(value: Value, owner: Op) -> list[Value]:
+    """What a value is computed from: also conditions and yields of the control flow that gives it."""
+    if not isinstance(owner, CONTROL):
+        return list(owner.operands)
+    k = owner.results.index(value)
+    ends = [r.terminator.operands for r in (owner.regions[1:] if isinstance(owner, While) else owner.regions)]
+    return [*_deciding(owner), *(end[k] for end in ends)]

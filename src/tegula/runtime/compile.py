@@ -11,16 +11,23 @@ from tegula.backend import cache as disk
 from tegula.backend.loader import LoadedObject, load
 from tegula.backend.pool import KernelFunction
 from tegula.codegen.sites import Site
+from tegula.codegen.storage import Placement
+from tegula.errors import SharedMemoryExceeded
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.decorators import KernelDef
 from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.runtime.config import config
+from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
 from tegula.source import Location
 from tegula.target import CpuTarget, get_target
 from tegula.text import print_kernel
 from tegula.types import Type
+
+
+SMALL = 1 << 16
+"""Tiles of up to this many bytes are not named when others need too much memory."""
 
 
 @dataclass(slots=True)
@@ -75,9 +82,19 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
     writes = written(kernel)
     prepare(kernel)
     code = lower_kernel(kernel, for_cpu(kernel), target, debug)
+    _check_memory(code.placements, CPU)
     sites = [_site_to_json(s) for s in code.sites]
     metadata = {"scratch": code.scratch_bytes, "sites": sites, "writes": writes}
     return disk.Entry(metadata, compile_object(code.text, target))
+
+
+def _check_memory(placements: Sequence[Placement], device: Device) -> None:
+    """SharedMemoryExceeded, naming each tile, where a block's tiles do not fit the device."""
+    needed, limit = sum(p.size for p in placements), device.max_shared_memory_per_block
+    if needed > limit:
+        largest = sorted(placements, key=lambda p: -p.size)
+        notes = [(p.loc, f"{p.name}: {p.size:,} bytes") for p in largest if p.size > SMALL]
+        raise SharedMemoryExceeded(largest[0].loc, needed=needed, limit=limit, device=device, notes=notes)
 
 
 def _ready(kernel: Kernel, entry: disk.Entry, from_cache: bool) -> Compiled:
