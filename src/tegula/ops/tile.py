@@ -69,7 +69,7 @@ class TileEmpty(TileOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         check_shape(attrs["type"].shape)
-        return [tile_type(attrs["type"])]
+        return [tile_type(attrs["type"], partial=True)]
 
 
 class TileArange(TileOp):
