@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.errors import (
+    BrokenPromise,
     CompileError,
+    DivisionByZero,
     KernelAssertion,
     LaunchError,
     OutOfBounds,
+    RunError,
     TegulaError,
 )
 from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
@@ -70,7 +73,8 @@ def lookup(name: str) -> Any:
 
 
 __all__ = [
-    *("CompileError", "Device", "KernelAssertion", "LaunchError", "OutOfBounds", "ScopedDevice", "TegulaError"),
+    *("BrokenPromise", "CompileError", "Device", "DivisionByZero", "KernelAssertion", "LaunchError", "OutOfBounds"),
+    *("RunError", "ScopedDevice", "TegulaError"),
     *("array", "array1d", "array2d", "array3d", "array4d", "clone", "config", "constant", "copy", "empty"),
     *("empty_like", "from_dlpack", "from_numpy", "full", "full_like", "func", "get_device", "get_devices"),
     *("Kernel", "is_cpu_available", "kernel", "launch", "launch_tiled", "lookup", "ones", "ones_like", "set_device", "static"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -35,13 +36,7 @@ class CompileError(TegulaError):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        place = f"{self.loc}: " if self.loc else ""
-        lines = [f"{place}error[{self.CODE}]: {self.message}", *_excerpt(self.loc)]
-        for at, text in self.notes:
-            lines += [f"{at}: note: {text}", *_excerpt(at)]
-        if self.help:
-            lines.append(f"help: {self.help}")
-        return "\n".join(lines)
+        return rendered(self.CODE, self.loc, self.message, self.notes, self.help)
 
 
 class CompileErrors(CompileError):
@@ -61,12 +56,36 @@ class CompileErrors(CompileError):
         return "\n".join(str(e) for e in self.errors)
 
 
+def rendered(
+    code: str, loc: Location | None, message: str, notes: Sequence[tuple[Location, str]] = (), help: str = ""
+) -> str:
+    """An error as it is printed."""
+    place = f"{loc}: " if loc else ""
+    lines = [f"{place}error[{code}]: {spoken(message)}", *_excerpt(loc)]
+    for at, text in notes:
+        lines += [f"{at}: note: {spoken(text)}", *_excerpt(at)]
+    if help:
+        lines.append(f"help: {spoken(help)}")
+    return "\n".join(lines)
+
+
 def _excerpt(loc: Location | None) -> list[str]:
+    """The source line with a caret under the place; nothing where the source is gone."""
     text = loc.text() if loc is not None else ""
     if loc is None or not text.strip():
         return []
     caret = " " * loc.column + "^" * max(1, min(loc.end_column, len(text)) - loc.column)
     return [f"  {text}", f"  {caret}"]
+
+
+_ARRAY_TYPE = re.compile(r"\barray<([^<>]*(?:<[^<>]*>)?[^<>]*),(\d)>")
+_TILE_TYPE = re.compile(r"\b(?:partial )?tile<([^<>\[\]]*(?:<[^<>]*>)?), ?\[([\d, ]*)\][^<>]*>")
+
+
+def spoken(text: str) -> str:
+    """A message with types as users write them: array1d[float32] for array<float32,1>."""
+    text = _ARRAY_TYPE.sub(r"array\2d[\1]", text)
+    return _TILE_TYPE.sub(lambda m: f"tile[{m[1]}, {', '.join(n.strip() for n in m[2].split(','))}]", text)
 
 
 # Names and source ----------------------------------------------------------------------------------------------------
@@ -75,6 +94,7 @@ def _excerpt(loc: Location | None) -> list[str]:
 class UnknownName(CompileError):
     CODE = "unknown-name"
     MESSAGE = "name '{name}' is not defined"
+    HELP = "bind it before this line, or pass it as an argument"
 
 
 class UnboundName(CompileError):
@@ -86,11 +106,13 @@ class UnboundName(CompileError):
 class UnknownAttribute(CompileError):
     CODE = "unknown-attribute"
     MESSAGE = "{owner} has no attribute '{name}'"
+    HELP = "arrays and tiles have shape and dtype, arrays ndim, vectors x, y, z, w"
 
 
 class UnsupportedPython(CompileError):
     CODE = "unsupported-python"
     MESSAGE = "{what} is not supported in kernels"
+    HELP = "compute it outside the kernel and pass it as an argument, or write it with loops and tile functions"
 
 
 class UnsupportedCapture(CompileError):
@@ -108,12 +130,6 @@ class RecursiveFunction(CompileError):
     CODE = "recursive-function"
     MESSAGE = "{name} calls itself; functions are inlined, so recursion is not supported"
     HELP = "write a loop"
-
-
-class NativeSnippet(CompileError):
-    CODE = "native-snippet"
-    MESSAGE = "native snippets are not supported"
-    HELP = "write the function in the language with @tg.func"
 
 
 # Types ---------------------------------------------------------------------------------------------------------------
@@ -189,13 +205,56 @@ class SharedMemoryExceeded(CompileError):
 class LaunchError(TegulaError):
     """Arguments of a launch that do not fit the kernel."""
 
+    CODE: ClassVar[str] = "launch"
 
-class KernelAssertion(TegulaError, AssertionError):
+    def __init__(self, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.help = help
+
+    def __str__(self) -> str:
+        return rendered(self.CODE, None, self.message, (), self.help)
+
+
+class RunError(TegulaError):
+    """What a kernel reported while it ran; the first failure in the order of blocks and threads. `loc` is where."""
+
+    CODE: ClassVar[str] = ""
+
+    def __init__(self, message: str, loc: Location | None = None, help: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.loc = loc
+        self.help = help
+        self.notes = [(at, "called from here") for at in loc.chain()[1:]] if loc is not None else []
+
+    def __str__(self) -> str:
+        return self.message if self.loc is None else rendered(self.CODE, self.loc, self.message, self.notes, self.help)
+
+
+class KernelAssertion(RunError, AssertionError):
     """An assert in a kernel failed."""
 
+    CODE = "assertion"
 
-class OutOfBounds(TegulaError, IndexError):
-    """An access outside an array, found in debug mode."""
+
+class OutOfBounds(RunError, IndexError):
+    """An access outside an array or tile, found in debug mode."""
+
+    CODE = "out-of-bounds"
+
+
+class DivisionByZero(RunError, ZeroDivisionError):
+    """An integer was divided by zero, found in debug mode."""
+
+    CODE = "division-by-zero"
+
+
+class BrokenPromise(RunError):
+    """A tile access with aligned=True whose first element is not aligned or whose array is not packed, or tg.uniform of
+    a value that differs between threads. Alignment is checked always, the others in debug mode."""
+
+    CODE = "broken-promise"
 
 
 class InternalError(TegulaError):

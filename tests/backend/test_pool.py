@@ -140,6 +140,12 @@ def test_idle_workers_use_no_processor_time():
     assert time.process_time() - before < 0.02
 
 
+def test_a_pool_that_nobody_keeps_stays_in_memory():
+    """Its workers are in its code for as long as the process runs."""
+    body = "import gc\nfor _ in range(20):\n    pool.Pool(3)\n    gc.collect()\ntime.sleep(0.02)"
+    assert (process(body).returncode, process(body).stderr) == (0, "")
+
+
 def test_thread_count(monkeypatch):
     monkeypatch.setenv("TEGULA_NUM_THREADS", "5")
     assert pool.thread_count() == 5

@@ -8,6 +8,7 @@ import ctypes
 import mmap
 import platform
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tegula.backend.elf import (
@@ -58,10 +59,6 @@ def map_memory(size: int) -> int:
     return address
 
 
-def unmap_memory(address: int, size: int) -> None:
-    _munmap(address, size)
-
-
 class LoadedObject:
     """Code in memory: functions executable and not writable, constants read-only, variables writable.
 
@@ -96,9 +93,10 @@ class LoadedObject:
         """Bytes of memory held."""
         return self._size
 
-    def __del__(self) -> None:
-        if self._base and not sys.is_finalizing():
-            unmap_memory(self._base, self._size)
+    # Bound as defaults: while the interpreter ends, names of modules may be gone already.
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing, unmap: Any = _munmap) -> None:
+        if self._base and not ending():
+            unmap(self._base, self._size)
 
 
 def load(data: bytes) -> LoadedObject:

@@ -94,11 +94,15 @@ class Pool:
         while self.workers < min(threads - 1, MAX_HELPERS):
             try:
                 name = f"tegula-{self.workers}"
-                threading.Thread(target=self.serve, args=(self.job,), name=name, daemon=True).start()
+                threading.Thread(target=self._work, name=name, daemon=True).start()
             except RuntimeError:
                 break
             self.workers += 1
         return self.workers
+
+    def _work(self) -> None:
+        """A worker's life. The frame keeps the pool, and so the code that the worker runs in memory."""
+        self.serve(self.job)
 
     def run(self, function: Any, args: bytes, blocks: int, scratch: int, threads: int) -> None:
         helpers = min(threads - 1, self.workers, blocks - 1)

@@ -171,7 +171,7 @@ def _checked(s: State, op: Op, view: View, values: list[str], pointer: str) -> s
     ok = "true"
     for i, n in zip(values, view.shape, strict=True):
         ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
-    site = s.site("bounds", op.loc, array=op.operands[0].name or "tile", rank=len(values))
+    site = s.site("bounds", op.loc, array=op.operands[0].name, rank=len(values))
     report_unless(s, ok, site, [*values, *map(str, view.shape)])
     return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {spare(s, view.dtype)}")
 
@@ -272,13 +272,13 @@ def _print(s: State, op: Op) -> None:
     for operand in op.operands:
         t: ElementType = operand.type  # type: ignore[assignment]
         layout.append(t)
-        values += [_slot(s, part, scalar_of(t)) for part in s.components(operand)]
+        values += [slot(s, part, scalar_of(t)) for part in s.components(operand)]
     if len(values) > RECORD_SLOTS - RECORD_HEADER + 1:
         raise InternalError("too many values in one print")
     report(s, s.site("print", op.loc, parts=op.attrs["parts"], types=layout), values)
 
 
-def _slot(s: State, value: str, dtype: DType) -> str:
+def slot(s: State, value: str, dtype: DType) -> str:
     """A scalar's bits as i64."""
     bits = "i1" if dtype.is_bool else f"i{dtype.bits}"
     if register_type(dtype, 1) != bits:

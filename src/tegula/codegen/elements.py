@@ -37,6 +37,24 @@ def is_straight(region: Region) -> bool:
     )
 
 
+DIVISIONS = (S.Div, S.FloorDiv, S.Mod)
+
+
+def at_once(s: State, op: TileMap) -> bool:
+    """Whether a map runs for many elements at once. In debug mode divisions of integers are checked one by one, but not
+    where absent lanes have no values."""
+    checked = s.debug and not (op.result.type.partial and s.kernel.launch.partial)  # type: ignore[union-attr]
+    return is_straight(op.regions[0]) and not (checked and _divides(op.regions[0]))
+
+
+def _divides(region: Region) -> bool:
+    return any(
+        isinstance(op, DIVISIONS) and scalar_of(op.operands[0].type).is_int  # type: ignore[arg-type]
+        for outer in region.ops
+        for op in outer.walk()
+    )
+
+
 def element(s: State, value: Value, index: list[str], width: int, masked: bool) -> Components:
     """`width` elements of a tile along its last dimension from `index` on. `masked`: loads check the array's bounds."""
     if value in s.tiles:
@@ -84,7 +102,7 @@ def _map(s: State, op: Op, index: list[str], width: int, masked: bool) -> Compon
         element(s, v, index, width, masked) if isinstance(v.type, TileType) else splat(s, v, width)
         for v in op.operands
     ]
-    if is_straight(op.regions[0]):
+    if at_once(s, op):
         return run_region(s, op.regions[0], args, width)[0]
     return s.run_branching(op.regions[0], args)[0]
 

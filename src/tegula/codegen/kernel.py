@@ -9,7 +9,8 @@ from typing import Any
 
 from tegula.codegen import products, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
-from tegula.codegen.elements import STRAIGHT
+from tegula.codegen.checks import check_access, check_division, check_uniform
+from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.fuse import Fusion, reads_in_place
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site
@@ -122,21 +123,21 @@ class _Walk:
         for name, value in zip(s.kernel.param_names, s.kernel.params, strict=True):
             at = self._parameter(name, value, at)
         for _ in range(s.kernel.launch.ndim):
-            s.dims.append(self._slot(at))
+            s.dims.append(self.slot(at))
             at += 8
-        self.threads = self._slot(at)
+        self.threads = self.slot(at)
         pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {at + 8}")
         self.code.line(f"%report = load ptr, ptr {pointer}, align 8")
 
-    def _slot(self, at: int) -> str:
+    def slot(self, at: int) -> str:
         return self.code.emit(f"load i64, ptr {self.s.memory.bytes_offset('%args', str(at))}, align 8")
 
     def _parameter(self, name: str, value: Value, at: int) -> int:
         s, t = self.s, value.type
         if isinstance(t, ArrayType):
             pointer = self.code.emit(f"load ptr, ptr {s.memory.bytes_offset('%args', str(at))}, align 8")
-            shape = tuple(self._slot(at + 8 * (1 + d)) for d in range(t.ndim))
-            strides = tuple(self._slot(at + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
+            shape = tuple(self.slot(at + 8 * (1 + d)) for d in range(t.ndim))
+            strides = tuple(self.slot(at + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
             access = s.kernel.access[s.kernel.params.index(value)]
             packed = access is not None and access.contiguous
             s.arrays[value] = ArrayAt(pointer, t.dtype, shape, strides, packed, name)
@@ -164,18 +165,25 @@ class _Walk:
 
     def op(self, op: Op) -> None:
         self.s.loc = op.loc
+        if op.attrs.get("aligned") or (self.s.debug and op.attrs.get("bounds_check") is False):
+            check_access(self.s, op)
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)
         elif isinstance(op, STRAIGHT):
-            s = self.s
-            s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
+            self._straight(op)
         elif op.results and isinstance(op.results[0].type, TileType):
             self._pure_tile(op)
         else:
             made = lower_access(self.s, op)
             if made is not None:
                 self.s.scalars[op.result] = made
+
+    def _straight(self, op: Op) -> None:
+        s = self.s
+        if s.debug and isinstance(op, DIVISIONS):
+            check_division(s, op)
+        s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
 
     def _pure_tile(self, op: Op) -> None:
         """A tile computed from others: where it is consumed, or now."""
@@ -199,6 +207,8 @@ class _Walk:
                 s.lanes[value] = view
 
     def lane_uniform(self, op: Op) -> None:
+        if self.s.debug:
+            check_uniform(self.s, op)
         self.s.scalars[op.result] = self.s.components(op.operands[0])
 
     # Buffers ---------------------------------------------------------------------------------------------------------
@@ -258,7 +268,7 @@ class _Walk:
 
     def print_tile(self, op: Op) -> None:
         """The elements through the report buffer, one record each."""
-        from tegula.codegen.arrays import _slot, report
+        from tegula.codegen.arrays import report, slot
 
         s, view = self.s, tiles.materialise(self.s, op.operands[0])
         t = view.dtype
@@ -269,7 +279,7 @@ class _Walk:
             for i, n in zip(index, view.shape, strict=True):
                 flat = s.memory.add(s.memory.mul(flat, str(n)), i)
             parts = s.memory.load_view(view, index, 1)
-            report(s, site, [flat, *(_slot(s, p, scalar_of(t)) for p in parts)])
+            report(s, site, [flat, *(slot(s, p, scalar_of(t)) for p in parts)])
 
         sweep(s, view.shape, 1, body)
 
@@ -316,7 +326,7 @@ class _Walk:
             if isinstance(op, If | For | While):
                 self.control(op)
             elif isinstance(op, STRAIGHT):
-                s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
+                self._straight(op)
             else:
                 made = lower_access(s, op)
                 if made is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tegula.codegen.elements import inside, is_straight, needs_bounds
+from tegula.codegen.elements import at_once, inside, needs_bounds
 from tegula.codegen.state import State
 from tegula.ir import Op, Value
 from tegula.ops.tile import TileLoad, TileMap
@@ -32,7 +32,7 @@ def width_for(s: State, values: list[Value], shape: tuple[int, ...], extra: tupl
             op = s.inline.get(v)
             if components(v.type.dtype) != 1:  # type: ignore[union-attr]
                 return 1
-            if isinstance(op, TileMap) and not is_straight(op.regions[0]):
+            if isinstance(op, TileMap) and not at_once(s, op):
                 return 1
             widest = max(widest, scalar_of(v.type.dtype).bits // 8, _compute_bytes(op))  # type: ignore[union-attr]
     for t in extra:

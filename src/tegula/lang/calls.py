@@ -13,6 +13,7 @@ import numpy as np
 
 from tegula import errors as E
 from tegula.ir import LaunchClass, Value
+from tegula.lang import explain
 from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolve
 from tegula.lang.capture import Builtin, Opaque, capture
 from tegula.lang.definition import NO_DEFAULT, FuncDef, Parameter, PublicFunction, signature_text
@@ -363,7 +364,23 @@ class Calls(State):
         have = "; ".join(
             signature_text(c.name, [_wanted(p) for p in c.definition.parameters]) for c in f.overloads
         )
-        raise E.WrongArguments(self.location(node), help=f"defined: {have}", what=f"no overload fits {given}")
+        help = self._cast_to_fit(f, args, node) or f"defined: {have}"
+        raise E.WrongArguments(self.location(node), help=help, what=f"no overload fits {given}")
+
+    def _cast_to_fit(self, f: FuncDef, args: Sequence[Any], node: ast.AST | None) -> str:
+        """The call with the casts that make the first overload of its length fit; "" if casts do not help."""
+        written = node.args if isinstance(node, ast.Call) and not node.keywords else []
+        for candidate in f.overloads:
+            wanted = [p.annotation for p in candidate.definition.parameters]
+            if not len(wanted) == len(written) == len(args) or None in map(explain.scalar, args):
+                continue
+            if all(isinstance(t, DType) and not t.is_bool for t in wanted):
+                parts = [
+                    ast.unparse(n) if match(p, x) is not None else explain.cast_text(n, x, p.annotation)
+                    for n, x, p in zip(written, args, candidate.definition.parameters, strict=True)
+                ]
+                return f"cast it: {ast.unparse(node.func)}({', '.join(parts)})"  # type: ignore[union-attr]
+        return ""
 
     def _ordered(
         self, name: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]

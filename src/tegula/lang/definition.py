@@ -26,6 +26,9 @@ class Parameter:
     default: Any = NO_DEFAULT
 
 
+ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to tg.array4d[...], or nothing"
+
+
 class Definition:
     """A Python function, parsed when first needed. `source`: its text, where Python does not keep it."""
 
@@ -61,6 +64,15 @@ class Definition:
         code = self.function.__code__
         return Location(code.co_filename, code.co_firstlineno, function=self.name)
 
+    def parameter_location(self, name: str) -> Location:
+        """Where a parameter stands in the source; the definition where there is no source."""
+        try:
+            tree = self.source.tree
+        except SourceNotFound:
+            return self.location
+        arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs, tree.args.vararg, tree.args.kwarg]
+        return next(self.source.location(a) for a in arguments if a is not None and a.arg == name)
+
     @property
     def parameters(self) -> list[Parameter]:
         """The parameters; TypeMismatch where an annotation stands for no type."""
@@ -71,13 +83,14 @@ class Definition:
 
     def _parameter(self, p: inspect.Parameter) -> Parameter:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise TypeMismatch(self.location, what=f"'{p.name}': kernels take no * or ** parameters")
+            raise TypeMismatch(self.parameter_location(p.name), what=f"'{p.name}': kernels take no * or ** parameters")
         if p.annotation is p.empty:
             return Parameter(p.name, ANY, p.default)
         try:
             return Parameter(p.name, resolve(self._evaluated(p.annotation)), p.default)
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
-            raise TypeMismatch(self.location, what=f"the annotation of '{p.name}': {e}") from e
+            what = f"the annotation of '{p.name}': {e}"
+            raise TypeMismatch(self.parameter_location(p.name), what=what, help=ANNOTATIONS) from e
 
     def _evaluated(self, annotation: object) -> object:
         """Annotations are strings under `from __future__ import annotations`."""

@@ -52,15 +52,17 @@ def cast_text(node: ast.AST, x: Any, to: DType) -> str:
     return f"{name}({quoted(node)})"
 
 
-def mixed(written: Written) -> tuple[dict[str, DType], str] | None:
-    """The types of the first two operands that differ, in the order they were written, and the cast to write."""
+def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], str] | None:
+    """The types of the first two operands that differ, in the order they were written, and the cast to write.
+    `inplace`: the first one keeps its type."""
     known = [(node, x, t) for node, x in written if (t := scalar(x)) is not None]
     for (first, a, left), (second, b, right) in zip(known, known[1:], strict=False):
         if left == right:
             continue
-        to = wider(left, right)
+        to = left if inplace else wider(left, right)
         node, x = (second, b) if to == left else (first, a)
-        return {"left": left, "right": right}, conversion(node, x, to)
+        also = f", or make {first.id} {right} from the start" if inplace and isinstance(first, ast.Name) else ""
+        return {"left": left, "right": right}, conversion(node, x, to) + also
     return None
 
 

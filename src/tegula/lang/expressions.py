@@ -20,7 +20,7 @@ from tegula.ops.base import TileOp, TypeRule
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.source import Location
-from tegula.types import BufType, DType, MatType, TileType, VecType, bool_, is_element
+from tegula.types import BufType, DType, MatType, TileType, VecType, bool_, is_element, scalar_of
 
 BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -372,7 +372,9 @@ def speculable(region: Region) -> bool:
 
 
 def _harmless(op: Op) -> bool:
-    return isinstance(op, TileOp) and op.PURE and not op.COOPERATIVE and not op.regions
+    """Division of integers is not: debug mode reports a zero divisor."""
+    divides = isinstance(op, S.Div | S.FloorDiv | S.Mod) and scalar_of(op.result.type).is_int  # type: ignore[arg-type]
+    return isinstance(op, TileOp) and op.PURE and not op.COOPERATIVE and not op.regions and not divides
 
 
 __all__ = ["Builtin", "Expressions", "FuncDef", "LocalFunction", "PublicFunction", "speculable"]

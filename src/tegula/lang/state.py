@@ -172,7 +172,7 @@ class State:
         loc, fields, help = self.location(node), dict(rule.fields), rule.help
         notes: list[tuple[Location, str]] = []
         if rule.error == "MixedScalars":
-            agreed = explain.mixed(rule.written)
+            agreed = explain.mixed(rule.written, isinstance(node, ast.AugAssign))
             types, help = agreed if agreed is not None else ({}, help)
             fields.update(types, op=loc.subject or fields["op"])
         elif rule.error == "ShapeMismatch":

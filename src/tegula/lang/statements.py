@@ -80,7 +80,8 @@ class Statements(Loops):
         try:
             result = None if node.value is None else self.expr(node.value)
             if self.frame.is_kernel and result is not None:
-                raise E.TypeMismatch(self.location(node), what="a kernel returns no value")
+                help = "store it in an array that is passed as an argument"
+                raise E.TypeMismatch(self.location(node), what="a kernel returns no value", help=help)
             result = self._returned(result)
         except E.CompileError as error:
             self.record(error)

@@ -295,7 +295,8 @@ class OpBuilder(Builder):
             return made
         if isinstance(made.type, DType):
             return self.one(Cast, [made], {"to": bool_})
-        raise TypeRule(f"a condition must be a scalar, got {made.type}", "reduce the tile, or use tg.where")
+        hint = "reduce the tile, or choose with tg.where" if self.is_tile(a) else "compare an element of it"
+        raise TypeRule(f"a condition must be a scalar, got {describe(a)}", hint)
 
     def compare(self, pred: str, a: Operand, b: Operand) -> Operand:
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):

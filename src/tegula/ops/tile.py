@@ -97,7 +97,7 @@ def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) ->
     shape = check_shape(shape)
     require(
         len(shape) == a.ndim,
-        f"the tile has {len(shape)} dimensions, the array {a.ndim}",
+        f"a tile of shape {tuple(shape)} has another number of dimensions than {a}",
         "index or reshape the array so that the dimensions match",
     )
     require(len(offsets) == a.ndim, f"the offset has {len(offsets)} entries, the array {a.ndim} dimensions")
@@ -138,7 +138,9 @@ class TileStore(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         tile = tile_type(operands[1], partial=True)
         wanted = _access_types(operands[0], tile.shape, operands[2:])
-        require(wanted.dtype == tile.dtype, f"the array holds {wanted.dtype}, the tile {tile.dtype}")
+        if wanted.dtype != tile.dtype:
+            help = f"convert the tile: tg.tile_astype(..., tg.{wanted.dtype})"
+            raise TypeRule(f"the array holds {wanted.dtype}, the tile {tile.dtype}", help)
         return []
 
     def effects(self) -> Sequence[Effect]:
@@ -158,7 +160,9 @@ class TileAtomic(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         tile = tile_type(operands[1], partial=True)
         wanted = _access_types(operands[0], tile.shape, operands[2:])
-        require(wanted.dtype == tile.dtype, f"the array holds {wanted.dtype}, the tile {tile.dtype}")
+        if wanted.dtype != tile.dtype:
+            help = f"convert the tile: tg.tile_astype(..., tg.{wanted.dtype})"
+            raise TypeRule(f"the array holds {wanted.dtype}, the tile {tile.dtype}", help)
         require(attrs["op"] in ("add", "min", "max"), f"no tile atomic '{attrs['op']}'")
         return [TileType(tile.dtype, tile.shape)]
 

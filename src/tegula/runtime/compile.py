@@ -70,7 +70,7 @@ def compile_kernel(
 
 def _reports(kernel: Kernel, debug: bool) -> bool:
     """Whether the code holds places of the source."""
-    return debug or any(isinstance(op, Print | PrintTile | Assert) for op in kernel.walk())
+    return debug or any(isinstance(op, Print | PrintTile | Assert) or op.attrs.get("aligned") for op in kernel.walk())
 
 
 def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
@@ -121,11 +121,14 @@ def written(kernel: Kernel) -> list[int]:
 
 
 def _site_to_json(site: Site) -> dict[str, Any]:
-    at = site.loc
     data = {k: [str(t) for t in v] if k == "types" else v for k, v in site.data.items()}
-    place = [at.file, at.line, at.column, at.end_column, at.function]
-    return json.loads(json.dumps({"kind": site.kind, "loc": place, "data": data}))
+    places = [[at.file, at.line, at.column, at.end_column, at.function] for at in site.loc.chain()]
+    return json.loads(json.dumps({"kind": site.kind, "places": places, "data": data}))
 
 
 def _site_from_json(data: dict[str, Any]) -> Site:
-    return Site(data["kind"], Location(*data["loc"]), data["data"])
+    loc: Location | None = None
+    for place in reversed(data["places"]):
+        loc = Location(*place, loc)
+    assert loc is not None
+    return Site(data["kind"], loc, data["data"])

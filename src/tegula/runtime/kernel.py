@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tegula.errors import LaunchError
+from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
+from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.decorators import KernelDef, KernelOptions
-from tegula.lang.definition import Definition
+from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
 from tegula.runtime.pack import Packer, packer
-from tegula.types import Type
+from tegula.types import Type, is_element
 
 if TYPE_CHECKING:
     from tegula.runtime.compile import Compiled
@@ -42,8 +43,18 @@ class Kernel(KernelDef):
     def packers(self) -> list[Packer]:
         """How each argument is checked and packed."""
         if self._packers is None:
+            for p in self.parameters:
+                self._check_parameter(p)
             self._packers = [packer(p) for p in self.parameters]
         return self._packers
+
+    def _check_parameter(self, p: Parameter) -> None:
+        """TypeMismatch for an annotation that a launch has no argument for."""
+        if p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation) or is_element(p.annotation):
+            return
+        name = getattr(p.annotation, "__name__", str(p.annotation))
+        what = f"the annotation of '{p.name}': a launch cannot pass a {name}"
+        raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=ANNOTATIONS)
 
     def compile(self, key: Any, wanted: Specialisation) -> Compiled:
         """The compiled form for a specialisation, kept under `key`."""
@@ -86,7 +97,7 @@ class Kernel(KernelDef):
 
     def _latest(self) -> Specialisation:
         if self.latest is None:
-            raise LaunchError(f"{self.name} has not been launched yet, so there is no compiled form to show")
+            raise LaunchError(f"{self.name} has no compiled form to show", "launch it first")
         return self.latest
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tegula.backend.pool import run
@@ -45,11 +46,11 @@ class _Plan:
 @lru_cache(maxsize=4096)
 def _plan(dims: tuple[int, ...], block_dim: int) -> _Plan:
     if not 1 <= len(dims) <= MAX_DIMS:
-        raise LaunchError(f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}")
+        raise LaunchError(f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}", "merge some of them and split the index in the kernel")
     if any(n < 0 for n in dims):
-        raise LaunchError(f"launch dimensions must not be negative, got {dims}")
+        raise LaunchError(f"launch dimensions must not be negative, got {dims}", "give the number of threads in each dimension")
     if not 1 <= block_dim <= 1024:
-        raise LaunchError(f"block_dim must be 1 to 1024, got {block_dim}")
+        raise LaunchError(f"block_dim must be 1 to 1024, got {block_dim}", "use smaller blocks; dim says how many threads there are")
     return _Plan(dims, block_dim)
 
 
@@ -74,11 +75,11 @@ def launch(
     `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch
     is complete on return. LaunchError for arguments that do not fit; CompileError for a kernel that is wrong."""
     if adjoint or adj_inputs or adj_outputs:
-        raise LaunchError("gradients are not available yet: launch without adjoint=, adj_inputs= and adj_outputs=")
+        raise LaunchError("gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs=")
     if record_cmd or stream is not None:
-        raise LaunchError("recorded launches and streams are not available on the CPU")
+        raise LaunchError("recorded launches and streams are not available on the CPU", "launch without stream= and record_cmd=")
     if not isinstance(kernel, Kernel):
-        raise LaunchError(f"expected a kernel, got {kernel!r}: decorate the function with @tg.kernel")
+        raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     plan = _plan(dims, block_dim or kernel.options.block_dim or config.block_dim)
     if device is not None:
@@ -103,11 +104,16 @@ def launch_tiled(
     """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim])."""
     block_dim = options.get("block_dim")
     if block_dim is None:
-        raise LaunchError("launch_tiled needs block_dim=, the number of threads per block")
+        raise LaunchError("launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64")
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dims) >= MAX_DIMS:
-        raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}")
+        help = "the threads of a block are the last dimension: merge some of the others"
+        raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)
     launch(kernel, (*dims, block_dim), inputs, outputs, **options)
+
+
+def _named(x: object) -> str:
+    return f"the function {x.__name__}" if isinstance(x, FunctionType) else repr(x)
 
 
 def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compiled, bytes]:
@@ -115,8 +121,12 @@ def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compi
     packers = kernel.packers
     if len(args) != len(packers):
         names = ", ".join(p.name for p in kernel.parameters)
-        raise LaunchError(f"{kernel.name} takes {len(packers)} arguments ({names}), got {len(args)}")
-    packed = [pack(value) for pack, value in zip(packers, args, strict=True)]
+        help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
+        raise LaunchError(f"{kernel.name} takes {len(packers)} arguments ({names}), got {len(args)}", help)
+    try:
+        packed = [pack(value) for pack, value in zip(packers, args, strict=True)]
+    except LaunchError as error:
+        raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from None
     key = (plan.number, *[n for n, _ in packed], *_overlaps(args), config.mode, config.cpu_target)
     compiled = kernel.compiled.get(key)
     if compiled is None:

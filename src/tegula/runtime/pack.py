@@ -18,6 +18,7 @@ from tegula.types import (
     MatType,
     VecType,
     bool_,
+    components,
     element_bytes,
     element_shape,
     float32,
@@ -58,7 +59,7 @@ def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
         if value.launch_id not in matching:
             found = ArrayType(value.dtype, value.ndim)
             if not wanted.matches(found):
-                raise LaunchError(f"argument '{p.name}': expected {wanted}, got {found}")
+                raise LaunchError(f"argument '{p.name}': expected {wanted}, got {found}", _array_help(wanted, found))
             matching.add(value.launch_id)
         return value.launch_id, value.packed
 
@@ -70,7 +71,14 @@ def _adopted(p: Parameter, value: Any) -> array:
     if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
         wanted = p.annotation.dtype if isinstance(p.annotation, ArrayAnnotation) else None
         return array(value, dtype=wanted if isinstance(wanted, VecType | MatType) else None, copy=False)
-    raise LaunchError(f"argument '{p.name}': expected an array, got {type(value).__name__}")
+    what = f"argument '{p.name}': expected an array, got {type(value).__name__}"
+    raise LaunchError(what, "make one with tg.array(...), or pass an array that has __dlpack__ or is NumPy's")
+
+
+def _array_help(wanted: ArrayAnnotation, found: ArrayType) -> str:
+    if wanted.ndim == found.ndim and wanted.dtype is not None:
+        return f"make it with dtype={wanted.dtype}, or annotate the parameter with {found}"
+    return f"pass an array with ndim {wanted.ndim}, or annotate the parameter with {found}"
 
 
 def _scalar_packer(p: Parameter, wanted: DType) -> Packer:
@@ -87,7 +95,8 @@ def _scalar_packer(p: Parameter, wanted: DType) -> Packer:
                 return number, packed(value)
             return number, to_numpy(wanted).type(value).tobytes().ljust(8, b"\0")
         except (TypeError, ValueError, struct.error, OverflowError) as e:
-            raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}") from e
+            help = "convert it; numbers are taken only where the parameter's type can hold them"
+            raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}", help) from e
 
     return pack
 
@@ -104,7 +113,8 @@ def _number(wanted: DType, value: Any) -> Any:
 def _pack_composite(p: Parameter, wanted: VecType | MatType, value: Any) -> Packed:
     data = np.asarray(value)
     if data.shape != element_shape(wanted):
-        raise LaunchError(f"argument '{p.name}': expected {wanted}, got a value of shape {data.shape}")
+        what = f"argument '{p.name}': expected {wanted}, got a value of shape {data.shape}"
+        raise LaunchError(what, f"pass {components(wanted)} numbers, of shape {element_shape(wanted)}")
     raw = data.astype(to_numpy(scalar_of(wanted))).tobytes()
     return launch_id(wanted), raw.ljust(-(-element_bytes(wanted) // 8) * 8, b"\0")
 

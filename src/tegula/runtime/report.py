@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, Site
-from tegula.errors import KernelAssertion, OutOfBounds
+from tegula.errors import BrokenPromise, DivisionByZero, KernelAssertion, OutOfBounds, RunError
 from tegula.types import DTYPES, DType, ElementType, MatType, VecType, components, element_shape, scalar_of, to_numpy
 
 
@@ -53,16 +53,40 @@ class Reports:
                 values = np.array([elements[k] for k in range(size)])
                 print(values.reshape(*site.data["shape"], *element_shape(t)))
 
-    def _failure(self, row: np.ndarray) -> Exception:
+    def _failure(self, row: np.ndarray) -> RunError:
         site = self.compiled.sites[row[0]]
-        name = self.compiled.kernel.name
-        place = f"{site.loc}: in kernel {name}, block {row[1]}, thread {row[2]}"
-        if site.kind == "assert":
-            return KernelAssertion(f"{place}: {site.data['message']}")
-        rank = site.data["rank"]
-        at, shape = row[3 : 3 + rank], row[3 + rank : 3 + 2 * rank]
-        index, extent = ", ".join(map(str, at)), ", ".join(map(str, shape))
-        return OutOfBounds(f"{place}: index ({index}) is outside '{site.data['array']}' of shape ({extent})")
+        error, text, help = _described(site, [int(n) for n in row[3:]])
+        where = f"in block {row[1]}, thread {row[2]} of kernel {self.compiled.kernel.name}"
+        return error(f"{text} ({where})", site.loc, help)
+
+
+def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]:
+    """The class, text and help of a failure."""
+    data, rank = site.data, site.data.get("rank", 0)
+    at, shape = _listed(values[:rank]), _listed(values[rank : 2 * rank])
+    array = f"'{data['array']}'" if data.get("array") else "the tile"
+    if site.kind == "assert":
+        return KernelAssertion, f"assertion failed: {data['message']}", ""
+    if site.kind == "division":
+        return DivisionByZero, "integer division by zero", "test the divisor before; without debug mode this gives 0"
+    if site.kind == "uniform":
+        text = "uniform was given a value that differs between threads of the block"
+        return BrokenPromise, text, "without debug mode every thread goes on with thread 0's value"
+    if site.kind == "misaligned":
+        text = f"aligned=True, but offset ({at}) of {array} is not 16-byte aligned"
+        return BrokenPromise, text, "leave out aligned=True, or load from offsets at multiples of 16 bytes"
+    if site.kind == "strided":
+        text = f"aligned=True, but {array} is not packed row-major"
+        return BrokenPromise, text, "leave out aligned=True, or launch with a copy of the array"
+    if site.kind == "tile bounds":
+        text = f"a tile of shape ({_listed(data['shape'])}) at offset ({at}) leaves {array} of shape ({shape})"
+        return OutOfBounds, text, "leave out bounds_check=False and aligned=True where a tile may leave its array"
+    text = f"index ({at}) is outside {array} of shape ({shape})"
+    return OutOfBounds, text, "guard the access with an if; without debug mode it is undefined"
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers)) + ("," if len(numbers) == 1 else "")
 
 
 def _types(site: Site) -> list[ElementType]:

@@ -1,0 +1,76 @@
+"""What is checked while a kernel runs: promises of the user, and in debug mode division by zero and uniform values."""
+
+from __future__ import annotations
+
+from tegula.codegen.arrays import report_unless, slot
+from tegula.codegen.elements import array_pointer, inside, offsets
+from tegula.codegen.state import State
+from tegula.codegen.storage import ArrayAt
+from tegula.ir import Op
+from tegula.ops.scalar import Const
+from tegula.types import element_bytes, scalar_of
+
+ALIGNMENT = 16
+"""Bytes that the first element of a tile access with aligned=True is a multiple of."""
+
+
+def check_division(s: State, op: Op) -> None:
+    """Report a zero divisor of integers."""
+    divisor = op.operands[1]
+    dtype = scalar_of(divisor.type)  # type: ignore[arg-type]
+    known = isinstance(divisor.owner, Const) and divisor.owner.attrs["value"] != 0
+    if not dtype.is_int or known:
+        return
+    ok = "true"
+    for part in s.components(divisor):
+        test = s.code.emit(f"icmp ne i{dtype.bits} {part}, 0")
+        ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
+    report_unless(s, ok, s.site("division", op.loc), [])
+
+
+def check_uniform(s: State, op: Op) -> None:
+    """Report the first lane whose value differs from lane 0's."""
+    value = op.operands[0]
+    if value not in s.lanes:
+        return
+    view, dtype = s.lanes[value], scalar_of(value.type)  # type: ignore[arg-type]
+    first = [slot(s, part, dtype) for part in s.components(value)]
+    site = s.site("uniform", op.loc)
+    with s.code.loop("1", s.present) as loop:
+        ok = "true"
+        parts = s.memory.load_element(s.memory.at(view, [loop.index]), view.dtype, view.component_stride)
+        for a, part in zip(first, parts, strict=True):
+            test = s.code.emit(f"icmp eq i64 {a}, {slot(s, part, dtype)}")
+            ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
+        before, s.lane = s.lane, loop.index
+        report_unless(s, ok, site, [])
+        s.lane = before
+
+
+def check_access(s: State, op: Op) -> None:
+    """Report a tile access that breaks a promise: aligned=True is checked for the alignment of its first element, and in
+    debug mode, like bounds_check=False, for the rest."""
+    array, starts = s.arrays[op.operands[0]], offsets(s, op)
+    aligned = op.attrs.get("aligned", False)
+    if aligned:
+        address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, starts)} to i64")
+        rest = s.code.emit(f"and i64 {address}, {ALIGNMENT - 1}")
+        ok = s.code.emit(f"icmp eq i64 {rest}, 0")
+        report_unless(s, ok, s.site("misaligned", op.loc, array=array.name, rank=len(starts)), starts)
+    if s.debug and aligned:
+        report_unless(s, _dense(s, array), s.site("strided", op.loc, array=array.name), [])
+    if s.debug and (aligned or not op.attrs["bounds_check"]):
+        shape = op.result.type.shape if op.results else op.operands[1].type.shape  # type: ignore[union-attr]
+        site = s.site("tile bounds", op.loc, array=array.name, rank=len(starts), shape=list(shape))
+        report_unless(s, inside(s, op), site, [*starts, *array.shape])
+
+
+def _dense(s: State, array: ArrayAt) -> str:
+    """Whether an array is packed row-major."""
+    code, ok, unit = s.code, "true", str(element_bytes(array.dtype))
+    for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        same, single = code.emit(f"icmp eq i64 {stride}, {unit}"), code.emit(f"icmp sle i64 {n}, 1")
+        fits = code.emit(f"or i1 {same}, {single}")
+        ok = fits if ok == "true" else code.emit(f"and i1 {ok}, {fits}")
+        unit = s.memory.mul(unit, n)
+    return ok

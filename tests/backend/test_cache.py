@@ -1,0 +1,178 @@
+"""The disk cache: whole entries or none, whatever processes and disks do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tegula.backend.cache import HEADER, Cache, Entry, directory, key
+
+ENTRY = Entry({"scratch": 128, "sites": [["a", 1]]}, bytes(range(256)) * 20)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Cache(tmp_path / "deep" / "cache")
+
+
+def test_what_is_put_comes_back(store):
+    assert store.get("a") is None
+    store.put("a", ENTRY)
+    assert store.get("a") == ENTRY
+    store.put("a", Entry({}, b""))
+    assert store.get("a") == Entry({}, b"")
+    assert [p.name for p in store.path.iterdir()] == ["a"]
+
+
+def test_only_the_user_may_read_the_directory(store):
+    store.put("a", ENTRY)
+    assert store.path.stat().st_mode & 0o777 == 0o700
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(cut=st.integers(0, 5000))
+def test_a_truncated_entry_is_a_miss(store, cut):
+    store.put("a", ENTRY)
+    path = store.path / "a"
+    data = path.read_bytes()
+    path.write_bytes(data[: cut % len(data)])
+    assert store.get("a") is None
+    store.put("a", ENTRY)
+    assert store.get("a") == ENTRY
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(at=st.integers(0, 10_000), bit=st.integers(0, 7))
+def test_a_changed_bit_is_a_miss(store, at, bit):
+    store.put("a", ENTRY)
+    path = store.path / "a"
+    data = bytearray(path.read_bytes())
+    data[at % len(data)] ^= 1 << bit
+    path.write_bytes(data)
+    assert store.get("a") is None
+
+
+def test_other_things_in_the_directory(store):
+    store.path.mkdir(parents=True)
+    (store.path / "folder").mkdir()
+    (store.path / "text").write_text("x" * (HEADER.size + 10))
+    (store.path / "empty").write_bytes(b"")
+    assert [store.get(n) for n in ("folder", "text", "empty")] == [None] * 3
+    store.put("folder", ENTRY)
+    assert store.get("folder") is None
+    assert not [p for p in store.path.iterdir() if p.name.startswith(".new-")]
+
+
+def test_a_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    store = Cache(tmp_path / "file" / "cache")
+    store.put("a", ENTRY)
+    assert store.get("a") is None
+
+
+def test_metadata_that_is_not_json_is_refused(store):
+    with pytest.raises(TypeError):
+        store.put("a", Entry({"x": object()}, b""))
+
+
+def test_readers_never_see_half_an_entry(store):
+    """One process writes entries of different sizes under one name while this one reads it."""
+    store.put("a", Entry({"n": 0}, b""))
+    text = f"""
+from pathlib import Path
+from tegula.backend.cache import Cache, Entry
+store = Cache(Path({str(store.path)!r}))
+for n in range(400):
+    store.put("a", Entry({{"n": n}}, bytes([n % 256]) * (n * 997 % 50_000)))
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", text]) for _ in range(2)]
+    reads = 0
+    while any(w.poll() is None for w in writers):
+        entry = store.get("a")
+        assert entry is not None
+        n = entry.metadata["n"]
+        assert entry.code == bytes([n % 256]) * (n * 997 % 50_000)
+        reads += 1
+    assert reads > 10 and [w.returncode for w in writers] == [0, 0]
+    assert [p.name for p in store.path.iterdir()] == ["a"]
+
+
+def test_threads_may_write_one_entry(store):
+    threads = [threading.Thread(target=lambda: [store.put("a", ENTRY) for _ in range(50)]) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert store.get("a") == ENTRY
+    assert [p.name for p in store.path.iterdir()] == ["a"]
+
+
+def test_trimming_drops_what_was_used_longest_ago(store):
+    now = time.time()
+    for k in range(6):
+        store.put(f"entry{k}", ENTRY)
+        os.utime(store.path / f"entry{k}", (now, now - 10_000 * (10 - k)))
+    assert store.get("entry0") == ENTRY
+    size = (store.path / "entry0").stat().st_size
+    store.trim(3 * size)
+    assert sorted(p.name for p in store.entries()) == ["entry0", "entry4", "entry5"]
+    assert store.size() == 3 * size
+
+
+def test_trimming_removes_files_never_finished(store):
+    store.put("a", ENTRY)
+    old, young = store.path / ".new-1-old", store.path / ".new-1-young"
+    for path in (old, young):
+        path.write_bytes(b"half")
+    os.utime(old, (0, 0))
+    store.trim()
+    assert not old.exists() and young.exists()
+    assert store.get("a") == ENTRY
+
+
+def test_clearing(store):
+    for k in range(3):
+        store.put(str(k), ENTRY)
+    assert store.clear() == 3
+    assert (store.size(), store.get("1")) == (0, None)
+
+
+def test_keys_tell_parts_apart():
+    keys = [key(p) for p in ([], [""], ["", ""], ["ab"], ["a", "b"], ["b", "a"], ["a", "", "b"])]
+    assert len(set(keys)) == len(keys)
+    assert key(["a", "b"]) == key(["a", "b"])
+
+
+def test_where_the_cache_lies(monkeypatch, tmp_path):
+    assert directory("/somewhere") == type(tmp_path)("/somewhere")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert directory() == tmp_path / "tegula"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for value in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", value)
+        assert directory() == tmp_path / ".cache" / "tegula"
+
+
+def test_a_launch_from_a_full_cache_loads_no_llvm(tmp_path):
+    """The thread pool's own code is in the cache as well."""
+    text = """
+import sys
+from tegula.backend import pool
+pool.Pool(2)
+print("llvmlite" in sys.modules)
+"""
+    env = os.environ | {"TEGULA_CACHE_DIR": str(tmp_path)}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", text], env=env, capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
+    ]
+    assert said == ["True\n", "False\n"]

@@ -1,0 +1,58 @@
+"""Targets as data."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tegula import target
+from tegula.target import NAMED, get_target
+
+
+def test_named_targets():
+    assert {name: t.vector_bytes for name, t in NAMED.items()} == {
+        "x86-64-v3": 32,
+        "x86-64-v4": 64,
+        "armv8.2": 16,
+    }
+    assert all(get_target(name).name == name for name in NAMED)
+    assert len({t.key for t in NAMED.values()}) == len(NAMED)
+
+
+def test_an_unknown_target_is_refused():
+    with pytest.raises(ValueError, match="x86-64-v3"):
+        get_target("sapphire")
+
+
+def native(monkeypatch, machine: str, flags: set[str]) -> target.CpuTarget:
+    monkeypatch.setattr(target.platform, "machine", lambda: machine)
+    monkeypatch.setattr(target, "_cpu_flags", lambda: frozenset(flags))
+    return target._native(frozenset(flags))
+
+
+def test_native_is_the_best_that_the_processor_has(monkeypatch):
+    v3, v4 = target._V3_FLAGS, target._V3_FLAGS | target._V4_FLAGS
+    assert native(monkeypatch, "x86_64", v3).cpu == "x86-64-v3"
+    assert native(monkeypatch, "x86_64", v4).cpu == "x86-64-v4"
+    assert native(monkeypatch, "x86_64", v4 - {"avx512vl"}).vector_bytes == 32
+    assert native(monkeypatch, "aarch64", target._ARM_FLAGS).vector_bytes == 16
+    assert native(monkeypatch, "x86_64", v4 | {"avx512_vnni"}).features == "+avx512vnni"
+
+
+def test_what_changes_rounding_is_never_used(monkeypatch):
+    flags = target._V3_FLAGS | target._V4_FLAGS | {"avx512_fp16", "avx512_bf16", "amx_bf16"}
+    assert native(monkeypatch, "x86_64", flags).features == ""
+
+
+def test_a_processor_below_the_least_is_refused(monkeypatch):
+    with pytest.raises(RuntimeError, match="fma"):
+        native(monkeypatch, "x86_64", target._V3_FLAGS - {"fma"})
+
+
+def test_finding_out_loads_no_llvm():
+    import subprocess
+
+    text = "from tegula.target import get_target; get_target(); import sys; print('llvmlite' in sys.modules)"
+    made = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    assert made.stdout == "False\n"

@@ -1,0 +1,11 @@
+"""A block size that is too large."""
+
+import tegula as tg
+
+
+@tg.kernel
+def clear(a: tg.array1d[float]):
+    a[tg.tid()] = 0.0
+
+
+tg.launch(clear, dim=4, inputs=[tg.zeros(4)], block_dim=2048)

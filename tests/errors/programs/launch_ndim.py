@@ -1,0 +1,12 @@
+"""An array of another number of dimensions."""
+
+import tegula as tg
+
+
+@tg.kernel
+def scale(a: tg.array1d[float], factor: float):
+    i = tg.tid()
+    a[i] = a[i] * factor
+
+
+tg.launch(scale, dim=4, inputs=[tg.zeros((2, 2)), 2.0])

@@ -1,0 +1,11 @@
+"""launch_tiled with too many dimensions."""
+
+import tegula as tg
+
+
+@tg.kernel
+def clear(a: tg.array1d[float]):
+    tg.tile_store(a, tg.tile_zeros(shape=4))
+
+
+tg.launch_tiled(clear, dim=(1, 1, 1, 1), inputs=[tg.zeros(4)], block_dim=32)

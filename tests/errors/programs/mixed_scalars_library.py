@@ -1,0 +1,12 @@
+"""A function of the standard library given an integer."""
+
+import tegula as tg
+
+
+@tg.kernel
+def waves(a: tg.array1d[float]):
+    i = tg.tid()
+    a[i] = tg.sin(i)
+
+
+tg.launch(waves, dim=4, inputs=[tg.zeros(4)])

@@ -1,0 +1,11 @@
+"""An annotation that stands for no type."""
+
+import tegula as tg
+
+
+@tg.kernel
+def clear(a: tg.array1d[float], name: dict):
+    a[tg.tid()] = 0.0
+
+
+tg.launch(clear, dim=4, inputs=[tg.zeros(4), "x"])

@@ -1,0 +1,52 @@
+"""Every error: the whole text that a wrong program gets."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import golden
+import pytest
+
+import tegula as tg
+from tegula import errors
+
+HELPLESS = {errors.KernelAssertion}
+"""The user's own words say what to do."""
+
+
+@pytest.mark.parametrize("name", golden.names())
+def test_text(name: str) -> None:
+    assert golden.printed(golden.failure(name)) == golden.expected(name).read_text()
+
+
+@pytest.mark.parametrize("name", golden.names())
+def test_says_what_to_do(name: str) -> None:
+    error = golden.failure(name)
+    found = error.errors if isinstance(error, errors.CompileErrors) else [error]
+    for each in found:
+        assert type(each) in HELPLESS or each.help, str(each)
+
+
+def concrete(cls: type) -> list[type]:
+    """The classes with a code, which are those that are raised."""
+    below = [c for sub in cls.__subclasses__() for c in concrete(sub)]
+    return [*([cls] if getattr(cls, "CODE", "") else []), *below]
+
+
+def test_each_class_has_a_program() -> None:
+    shown: set[type] = set()
+    for name in golden.names():
+        error = golden.failure(name)
+        shown.add(type(error))
+    assert set(concrete(tg.TegulaError)) == shown
+
+
+def test_each_program_says_what_is_wrong_in_its_docstring() -> None:
+    for name in golden.names():
+        text = ast.get_docstring(ast.parse(golden.source(name).read_text()))
+        assert text is not None and text.endswith("."), name
+
+
+def test_nothing_expected_without_a_program() -> None:
+    assert sorted(p.stem for p in Path(golden.PROGRAMS).glob("*.txt")) == golden.names()
