@@ -92,41 +92,55 @@ def spoken(text: str) -> str:
 
 
 class UnknownName(CompileError):
+    """A name that neither the kernel nor its module binds."""
+
     CODE = "unknown-name"
     MESSAGE = "name '{name}' is not defined"
     HELP = "bind it before this line, or pass it as an argument"
 
 
 class UnboundName(CompileError):
+    """A name that some path to the line leaves without a value."""
+
     CODE = "unbound-name"
     MESSAGE = "'{name}' is not bound on every path that reaches this line"
     HELP = "bind '{name}' before the branch or loop"
 
 
 class UnknownAttribute(CompileError):
+    """An attribute that a module, array, tile or vector does not have."""
+
     CODE = "unknown-attribute"
     MESSAGE = "{owner} has no attribute '{name}'"
     HELP = "arrays and tiles have shape and dtype, arrays ndim, vectors x, y, z, w"
 
 
 class UnsupportedPython(CompileError):
+    """Python that kernels do not have."""
+
     CODE = "unsupported-python"
     MESSAGE = "{what} is not supported in kernels"
     HELP = "compute it outside the kernel and pass it as an argument, or write it with loops and tile functions"
 
 
 class UnsupportedCapture(CompileError):
+    """An object from outside the kernel that kernels cannot use."""
+
     CODE = "unsupported-capture"
     MESSAGE = "'{name}' is a captured {type}, which cannot be used in a kernel"
 
 
 class SourceNotFound(CompileError):
+    """A kernel whose text Python does not keep."""
+
     CODE = "source-not-found"
     MESSAGE = "the source of {name} is not available"
     HELP = "define it in a file or notebook, or give its text: @tg.kernel(source=...)"
 
 
 class RecursiveFunction(CompileError):
+    """A function that calls itself, directly or through others."""
+
     CODE = "recursive-function"
     MESSAGE = "{name} calls itself; functions are inlined, so recursion is not supported"
     HELP = "write a loop"
@@ -136,32 +150,45 @@ class RecursiveFunction(CompileError):
 
 
 class TypeMismatch(CompileError):
+    """A value of the wrong type or rank."""
+
     CODE = "type-mismatch"
     MESSAGE = "{what}"
 
 
 class MixedScalars(CompileError):
+    """Two scalar types in one operation: nothing is converted unless you say so."""
+
     CODE = "mixed-scalar-types"
     MESSAGE = "{op} mixes {left} and {right}"
 
 
 class ShapeMismatch(CompileError):
+    """Tiles whose shapes do not fit together."""
+
     CODE = "shape-mismatch"
     MESSAGE = "{what}: shapes {left} and {right} do not fit"
 
 
 class NotConstant(CompileError):
+    """A value that must be known when the kernel is compiled."""
+
     CODE = "not-constant"
     MESSAGE = "{what} must be a compile-time constant"
     HELP = "use a literal, a module-level number, tg.constant or tg.static"
 
 
 class WrongArguments(CompileError):
+    """A call that does not fit the function."""
+
     CODE = "wrong-arguments"
     MESSAGE = "{what}"
+    HELP = "pass what the function's parameters are annotated with"
 
 
 class VariableChangesType(CompileError):
+    """A variable of different types on two paths."""
+
     CODE = "variable-changes-type"
     MESSAGE = "'{name}' is {before} on one path to this line and {after} on another"
     HELP = "give it the same type on both, with a cast where it is bound"
@@ -171,29 +198,39 @@ class VariableChangesType(CompileError):
 
 
 class DivergentCooperativeOp(CompileError):
+    """A tile function that only some threads of a block would reach."""
+
     CODE = "divergent-cooperative-op"
     MESSAGE = "{op} is cooperative: all threads of the block must reach it together, but only some do"
 
 
 class CooperativeAfterReturn(CompileError):
+    """A tile function after a return that only some threads of a block take."""
+
     CODE = "cooperative-after-return"
     MESSAGE = "{op} is cooperative: all threads of the block must reach it together, but some have returned"
     HELP = "let every thread reach it: guard the work before it with an if, instead of returning"
 
 
 class UnorderedAccess(CompileError):
+    """Element accesses of a tile that no waiting point of the block can order."""
+
     CODE = "unordered-access"
     MESSAGE = "a thread may access an element of a tile here that another thread {other}, in no fixed order"
     HELP = "split the code so that all threads do the one before any does the other, outside the condition"
 
 
 class MergedSharedTiles(CompileError):
+    """A change of a shared tile whose identity depends on the path."""
+
     CODE = "merged-shared-tiles"
     MESSAGE = "{what}"
     HELP = "change each tile under its own name inside the branch, or make a copy with tg.copy(...)"
 
 
 class SharedMemoryExceeded(CompileError):
+    """Tiles that do not fit the memory of a block."""
+
     CODE = "shared-memory-exceeded"
     MESSAGE = "the tiles of a block need {needed:,} bytes of memory, {device} has {limit:,}"
     HELP = "use smaller tiles or fewer of them at a time"

@@ -63,7 +63,13 @@ class Expressions:
         """A tile of that shape, or a scalar; `uniform` asks for a scalar that is the same in every lane."""
         if depth == 0 or self.c.chance(25):
             return self.leaf(dtype, shape, uniform)
-        kinds = [(4, self.arithmetic), (2, self.unary), (2, self.choice), (2, self.converted), (1, self.called)]
+        kinds = [
+            (4, self.arithmetic),
+            (2, self.unary),
+            (2, self.choice),
+            (2, self.converted),
+            (1, self.called),
+        ]
         if not is_float(dtype):
             kinds.append((3, self.bits))
         if shape and self.cooperative:
@@ -90,7 +96,9 @@ class Expressions:
 
     def names(self, dtype: str, shape: Shape, uniform: bool) -> list[Name]:
         return [
-            n for n in self.scope if n.dtype == dtype and n.shape == shape and (n.uniform or not uniform or shape)
+            n
+            for n in self.scope
+            if n.dtype == dtype and n.shape == shape and (n.uniform or not uniform or shape)
         ]
 
     def leaf(self, dtype: str, shape: Shape, uniform: bool) -> Term:
@@ -189,7 +197,9 @@ class Expressions:
         return Term(f"({a.text} {op} {divisor})", a.bound)
 
     def unary(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
-        op = self.c.pick(["-", "abs", "clamp", "floor", "sqrt"] if is_float(dtype) else ["-", "abs", "~", "clamp"])
+        op = self.c.pick(
+            ["-", "abs", "clamp", "floor", "sqrt"] if is_float(dtype) else ["-", "abs", "~", "clamp"]
+        )
         self.c.note(f"op {'neg' if op == '-' else op}")
         a = self.small(dtype, shape, uniform, depth)
         if op in "-~":
@@ -240,7 +250,9 @@ class Expressions:
         name = self.c.pick(known)
         a, b = (self.small(dtype, shape, uniform, depth, SMALL) for _ in range(2))
         self.c.note("tile_map" if shape else "call")
-        return Term(f"tg.tile_map({name}, {a.text}, {b.text})" if shape else f"{name}({a.text}, {b.text})", SMALL)
+        return Term(
+            f"tg.tile_map({name}, {a.text}, {b.text})" if shape else f"{name}({a.text}, {b.text})", SMALL
+        )
 
     # Tiles -----------------------------------------------------------------------------------------------------------
 

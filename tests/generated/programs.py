@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from choices import Choices
-from expressions import DTYPES, SMALL, Expressions, Name, Shape, is_float, literal
+from expressions import DTYPES, SMALL, Expressions, Name, Shape, Term, is_float, literal
 
 BLOCKS = 2
 SHAPES: tuple[Shape, ...] = ((4,), (8,), (4, 4), (2, 8), (8, 4), (3, 5), (2, 3, 4), (1,))
@@ -83,7 +83,11 @@ class Maker(Expressions):
         if self.form == "tiled":
             return ["    i, j = tg.tid()"]
         width = self.block_dim - self.block_dim // 4
-        lines = ["    r, q = tg.tid()", f"    g = r * {width} + q"] if self.form == "plane" else ["    g = tg.tid()"]
+        lines = (
+            ["    r, q = tg.tid()", f"    g = r * {width} + q"]
+            if self.form == "plane"
+            else ["    g = tg.tid()"]
+        )
         b = self.block_dim
         return [*lines, f"    i = tg.uniform(g) // {b}", f"    j = g - i * {b}"]
 
@@ -126,7 +130,10 @@ class Maker(Expressions):
         kind = self.c.pick(["plain", "branch", "loop", "exit"])
         self.c.note(f"function {kind}")
         if kind == "branch":
-            lines += [f"    if a < b:\n        c = {inner.settled(dtype)}", f"    else:\n        c = {inner.settled(dtype)}"]
+            lines += [
+                f"    if a < b:\n        c = {inner.settled(dtype)}",
+                f"    else:\n        c = {inner.settled(dtype)}",
+            ]
         if kind == "loop":
             lines += [f"    for k in range({self.c.number(1, 4)}):", f"        c = {inner.settled(dtype)}"]
         if kind == "exit":
@@ -146,7 +153,9 @@ class Maker(Expressions):
             lines += [f"    for k in range(m):\n        t += {value}"]
         else:
             lines += [f"    if m > 1:\n        t += {value}"]
-        lines += [f"    t[{', '.join('0' for _ in shape)}] += tg.{dtype}({literal(1, dtype)})"] * self.c.chance(30)
+        lines += [
+            f"    t[{', '.join('0' for _ in shape)}] += tg.{dtype}({literal(1, dtype)})"
+        ] * self.c.chance(30)
         lines += ["    t -= t * t"] * (not is_float(dtype) and self.c.chance(30))
         self.c.note("function with tile")
         self.texts[name] = "\n".join(lines) + "\n"
@@ -158,14 +167,34 @@ class Maker(Expressions):
         if not self.cooperative:
             self.lane_statement(depth)
             return
-        kinds = [(3, self.new_tile), (3, self.reassign), (3, self.inplace), (2, self.new_scalar), (2, self.write)]
-        kinds += [(2, self.swap), (2, self.view), (2, self.matmul), (3, self.call), (2, self.use), (1, self.stack), (2, self.atomic)]
+        kinds = [
+            (3, self.new_tile),
+            (3, self.reassign),
+            (3, self.inplace),
+            (2, self.new_scalar),
+            (2, self.write),
+        ]
+        kinds += [
+            (2, self.swap),
+            (2, self.view),
+            (2, self.matmul),
+            (3, self.call),
+            (2, self.use),
+            (1, self.stack),
+            (2, self.atomic),
+        ]
         kinds += [(1, self.group_scalar), (1, self.assign_part), (2, self.round_trip)]
         kind = self.c.of([(3, None), (3, "nest")]) if depth else None
         if kind is None:
             self.c.of(kinds)()
         else:
-            nests = [(3, self.branch), (3, self.loop), (1, self.repeat), (2, self.lane_branch), (1, self.lane_loop)]
+            nests = [
+                (3, self.branch),
+                (3, self.loop),
+                (1, self.repeat),
+                (2, self.lane_branch),
+                (1, self.lane_loop),
+            ]
             self.c.of(nests)(depth - 1)
 
     def block(self, depth: int) -> None:
@@ -327,7 +356,9 @@ class Maker(Expressions):
         self.add(f"tg.tile_stack_push({s}, {self.settled(dtype)}, {self.condition()})")
         self.add(f"{v}, {slot} = tg.tile_stack_pop({s})")
         total = f"tg.tile_sum(tg.tile(tg.where({slot} >= 0, {v}, tg.{dtype}(0))))[0]"
-        self.add(f"{made} = {self.clamped(_term(f'({total} + 0.0)'), dtype).text if is_float(dtype) else total}")
+        self.add(
+            f"{made} = {self.clamped(Term(f'({total} + 0.0)', math.inf), dtype).text if is_float(dtype) else total}"
+        )
         self.scope.append(Name(made, dtype))
 
     def room(self, dtype: str, size: int) -> int:
@@ -399,7 +430,9 @@ class Maker(Expressions):
         w = self.fresh("w")
         self.c.note("while")
         self.add(f"{w} = 0")
-        with self.inside(f"while {w} < {self.c.number(1, 3)} and {self.condition((), True, 0)}:", in_loop=True):
+        with self.inside(
+            f"while {w} < {self.c.number(1, 3)} and {self.condition((), True, 0)}:", in_loop=True
+        ):
             self.add(f"{w} += 1")
             self.block(depth)
 
@@ -431,7 +464,8 @@ class Maker(Expressions):
 
     def lane_statement(self, depth: int) -> None:
         scalars = [n for n in self.scope if not n.shape and n.text.startswith("s")]
-        kind = self.c.of([(4, "assign"), (2, "new"), (1, "element"), (2 if depth else 0, "if"), (2 if depth else 0, "for")])
+        nested = 2 if depth else 0
+        kind = self.c.of([(4, "assign"), (2, "new"), (1, "element"), (nested, "if"), (nested, "for")])
         if kind == "assign" and scalars:
             name = self.c.pick(scalars)
             self.c.note("lane assignment")
@@ -485,13 +519,13 @@ class Maker(Expressions):
         self.add(f"o_{dtype}[{at} + j] = {self.settled(dtype)}")
 
 
-def _term(text: str):  # noqa: ANN202
+def _term(text: str):
     from expressions import Term
 
     return Term(text, math.inf)
 
 
-def _one(choices: Choices, dtype: str):  # noqa: ANN202
+def _one(choices: Choices, dtype: str):
     from expressions import Term
 
     return Term(f"tg.{dtype}({literal(choices.number(0, 3), dtype)})", 3)

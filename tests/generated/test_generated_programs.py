@@ -10,9 +10,10 @@ from collections import Counter
 import pytest
 from choices import Choices
 from expressions import DTYPES
-from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from programs import BLOCK_DIMS, Maker, Program
+from reduction import reduced
 from run_program import compare
 
 import tegula as tg
@@ -26,12 +27,44 @@ FLOOR = (
     *(f"dtype {t}" for t in DTYPES),
     *(f"block_dim {n}" for n in BLOCK_DIMS),
     *("launch tiled", "launch flat", "launch partial", "launch plane", "storage register", "storage shared"),
-    *(f"op {op}" for op in ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "~", "neg", "abs", "min", "max")),
+    *(
+        f"op {op}"
+        for op in ("+", "-", "*", "/", "//", "%", "&", "|", "^", "<<", ">>", "~", "neg", "abs", "min", "max")
+    ),
     *(f"op {op}" for op in ("clamp", "floor", "sqrt", "<", "<=", "==", "!=", ">", ">=")),
-    *("tile", "tile_load", "tile_zeros", "tile_ones", "tile_full", "tile_arange", "scalar untile", "scalar element"),
-    *("where", "conditional expression", "cast", "tile_map", "call", "call with tile", "function branch", "function loop"),
-    *("function exit", "tile_sum", "tile_min", "tile_max", "tile_reduce", "axis reduction", "tile_scan_inclusive"),
-    *("matmul", "tile_matmul", "reshape", "transpose", "broadcast", "slice", "concat", "view", "slice assignment"),
+    *(
+        "tile",
+        "tile_load",
+        "tile_zeros",
+        "tile_ones",
+        "tile_full",
+        "tile_arange",
+        "scalar untile",
+        "scalar element",
+    ),
+    *("where", "conditional expression", "cast", "tile_map", "call", "call with tile"),
+    *(
+        "function branch",
+        "function loop",
+        "function exit",
+        "tile_sum",
+        "tile_min",
+        "tile_max",
+        "tile_reduce",
+        "axis reduction",
+        "tile_scan_inclusive",
+    ),
+    *(
+        "matmul",
+        "tile_matmul",
+        "reshape",
+        "transpose",
+        "broadcast",
+        "slice",
+        "concat",
+        "view",
+        "slice assignment",
+    ),
     *("element =", "element +=", "in place +=", "in place -=", "reassign", "swap", "group scalar", "stack"),
     *("atomic_add", "tile_atomic_add", "tile store, lane load", "lane store, tile load"),
     *("uniform if", "uniform elif", "uniform else", "for", "while", "break", "continue"),
@@ -56,11 +89,18 @@ def run_shard(shard: int, count: int) -> tuple[Counter[str], Counter[str]]:
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
         print_blob=False,
     )
     @given(programs())
     def check(program: Program) -> None:
-        outcomes[compare(program) or "ran"] += 1
+        try:
+            outcomes[compare(program) or "ran"] += 1
+        except Exception:
+            small = reduced(program)
+            print(f"fails, reduced:\n{small}")
+            compare(small)
+            raise
         seen.update(program.features)
 
     check()

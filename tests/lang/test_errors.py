@@ -217,7 +217,7 @@ def test_calls() -> None:
     def k1(a: array1d[float]):
         a[0] = one_of(True)
 
-    @refuse(E.WrongArguments, "t", A, message="must be tile<float32,[4]>")
+    @refuse(E.WrongArguments, "t", A, message="must be tile[float32, 4]")
     def k2(a: array1d[float]):
         t = tg.tile_zeros(shape=5)
         tile_of_four(t)

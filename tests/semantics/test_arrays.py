@@ -76,7 +76,9 @@ def load_after_store(x: tg.array[int], o: tg.array[int]):
 
 
 def test_store_then_load_of_one_array() -> None:
-    x, o = agree(load_after_store, [tg.array(np.arange(4, dtype=np.int32)), tg.zeros(8, dtype=int)], 1, 2, tiled=True)
+    x, o = agree(
+        load_after_store, [tg.array(np.arange(4, dtype=np.int32)), tg.zeros(8, dtype=int)], 1, 2, tiled=True
+    )
     assert o.tolist() == [0, 1, 2, 3, 0, 10, 20, 30] and x.tolist() == [0, 10, 20, 30]
 
 
@@ -184,7 +186,7 @@ def test_bounds_violation_names_the_culprit_drops_the_access_and_goes_on() -> No
     text = str(raised.value)
     line = past_the_end.definition.location.line + 4
     assert f"test_arrays.py:{line}:" in text and "kernel past_the_end" in text
-    assert "'second'" in text and "(4)" in text and "thread 2" in text
+    assert "'second'" in text and "(4,)" in text and "thread 2" in text
     assert second.list() == [0, 0, 0, 1] and first.list() == [2] * 4
     tg.launch(past_the_end, 2, inputs=[first, second], block_dim=2)
 

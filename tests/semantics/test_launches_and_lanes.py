@@ -201,7 +201,12 @@ def partial(sums: tg.array[int], highest: tg.array[int], all: tg.array[int], arg
 
 
 def test_partial_blocks_have_no_elements_for_absent_lanes() -> None:
-    made = [tg.zeros(3, dtype=int), tg.zeros(3, dtype=int), tg.full(12, -1, dtype=int), tg.zeros(3, dtype=int)]
+    made = [
+        tg.zeros(3, dtype=int),
+        tg.zeros(3, dtype=int),
+        tg.full(12, -1, dtype=int),
+        tg.zeros(3, dtype=int),
+    ]
     sums, lowest, whole, arg = agree(partial, made, 10, 4)
     assert sums.tolist() == [34, 18, 3] and lowest.tolist() == [7, 3, 1] and arg.tolist() == [3, 3, 1]
     assert whole.tolist() == [*range(10, 0, -1), -1, -1]
@@ -258,7 +263,7 @@ def lane_return(o: tg.array[int]):
 def nested_return(o: tg.array[int]):
     i, j = tg.tid()
     for k in range(3):
-        if j == k:
+        if j == k:  # noqa: SIM102
             if o[0] > 0:
                 return
     tg.tile_store(o, tg.tile_ones(4, dtype=int))

@@ -226,7 +226,7 @@ def _buf_view(m: Machine, op: Op, buffer: np.ndarray, numbers: list[int], lane: 
 
 @handles("buf.new")
 def run_new(m: Machine, op: Op, mask: Mask) -> Any:
-    return np.array(m.env[op.operands[0]])
+    return np.array(m.env[op.operands[0]], order="C")
 
 
 @handles("buf.read")

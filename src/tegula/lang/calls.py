@@ -249,7 +249,8 @@ class Calls(State):
         operands: list[Value] = []
         for x in args:
             if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
-                self._print_line(parts, operands)
+                if parts:
+                    self._print_line(parts, operands)
                 self.builder.emit(PrintTile, [self.builder.tile(x)])
                 parts, operands = [], []
             elif isinstance(x, Value | np.generic | np.ndarray):
@@ -261,9 +262,8 @@ class Calls(State):
             self._print_line(parts, operands)
 
     def _print_line(self, parts: list[str | None], operands: list[Value]) -> None:
-        if parts or not operands:
-            spaced = [text for part in parts for text in (" ", part)][1:]
-            self.builder.emit(Print, operands, {"parts": tuple(spaced)})
+        spaced = [text for part in parts for text in (" ", part)][1:]
+        self.builder.emit(Print, operands, {"parts": tuple(spaced)})
 
     # Functions of the language ---------------------------------------------------------------------------------------
 
@@ -372,7 +372,8 @@ class Calls(State):
         written = node.args if isinstance(node, ast.Call) and not node.keywords else []
         for candidate in f.overloads:
             wanted = [p.annotation for p in candidate.definition.parameters]
-            if not len(wanted) == len(written) == len(args) or None in map(explain.scalar, args):
+            types = [explain.scalar(x) for x in args]
+            if not len(wanted) == len(written) == len(args) or None in types or bool_ in types:
                 continue
             if all(isinstance(t, DType) and not t.is_bool for t in wanted):
                 parts = [

@@ -138,6 +138,7 @@ class BufReshape(TileOp):
         require(
             TileType(buffer.dtype, shape).size == buffer.tile.size,
             f"cannot reshape {buffer.shape} to {shape}",
+            "the number of elements must stay the same",
         )
         return [BufType(buffer.dtype, shape, buffer.storage)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
@@ -44,19 +45,30 @@ class _Plan:
 
 
 @lru_cache(maxsize=4096)
-def _plan(dims: tuple[int, ...], block_dim: int) -> _Plan:
+def _plan(dims: tuple[float, ...], block_dim: int) -> _Plan:
     if not 1 <= len(dims) <= MAX_DIMS:
         raise LaunchError(f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}", "merge some of them and split the index in the kernel")
-    if any(n < 0 for n in dims):
-        raise LaunchError(f"launch dimensions must not be negative, got {dims}", "give the number of threads in each dimension")
+    whole = tuple(_whole(n) for n in dims)
+    if any(n < 0 for n in whole):
+        raise LaunchError(f"launch dimensions must not be negative, got {whole}", "give the number of threads in each dimension")
     if not 1 <= block_dim <= 1024:
         raise LaunchError(f"block_dim must be 1 to 1024, got {block_dim}", "use smaller blocks; dim says how many threads there are")
-    return _Plan(dims, block_dim)
+    return _Plan(whole, block_dim)
+
+
+def _whole(n: float) -> int:
+    """A launch dimension, which may come from a division."""
+    if isinstance(n, int) or (isinstance(n, float) and n.is_integer()):
+        return int(n)
+    try:
+        return operator.index(n)
+    except TypeError:
+        raise LaunchError(f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)") from None
 
 
 def launch(
     kernel: Kernel,
-    dim: int | Sequence[int],
+    dim: float | Sequence[float],
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
     adj_inputs: Sequence[Any] = (),
@@ -71,7 +83,7 @@ def launch(
 ) -> None:
     """Run a kernel over a grid of threads.
 
-    `dim`: threads per dimension, 1 to 4 of them. `inputs`, `outputs`: the arguments, in the order of the parameters.
+    `dim`: threads per dimension, 1 to 4 of them (whole numbers; a float such as n / 4 may be one). `inputs`, `outputs`: the arguments, in the order of the parameters.
     `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch
     is complete on return. LaunchError for arguments that do not fit; CompileError for a kernel that is wrong."""
     if adjoint or adj_inputs or adj_outputs:
@@ -80,7 +92,7 @@ def launch(
         raise LaunchError("recorded launches and streams are not available on the CPU", "launch without stream= and record_cmd=")
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = tuple(dim) if hasattr(dim, "__len__") else (dim,)
     plan = _plan(dims, block_dim or kernel.options.block_dim or config.block_dim)
     if device is not None:
         get_device(device)
@@ -99,13 +111,13 @@ def launch(
 
 
 def launch_tiled(
-    kernel: Kernel, dim: int | Sequence[int], inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), **options: Any
+    kernel: Kernel, dim: float | Sequence[float], inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), **options: Any
 ) -> None:
     """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim])."""
     block_dim = options.get("block_dim")
     if block_dim is None:
         raise LaunchError("launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64")
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = tuple(dim) if hasattr(dim, "__len__") else (dim,)
     if len(dims) >= MAX_DIMS:
         help = "the threads of a block are the last dimension: merge some of the others"
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)

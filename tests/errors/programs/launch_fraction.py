@@ -1,0 +1,11 @@
+"""A launch dimension with a fraction."""
+
+import tegula as tg
+
+
+@tg.kernel
+def clear(a: tg.array1d[float]):
+    a[tg.tid()] = 0.0
+
+
+tg.launch(clear, dim=10 / 4, inputs=[tg.zeros(4)])

@@ -1,0 +1,127 @@
+"""Making a failing program small: statements and parts of expressions go as long as it fails in the same way."""
+
+from __future__ import annotations
+
+import ast
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from programs import Program
+from run_program import compare
+
+Undo = Callable[[], None]
+FRAME = re.compile(r"    (i, j|r, q|g|i|j) = ")
+"""Lines that give each lane its own place; a program without them could race."""
+OUTPUT = re.compile(r"(?<!\w)o_\w+(\[|, )")
+
+
+def failure(program: Program) -> str:
+    """How a program fails, without the places and numbers; "" if it does not."""
+    try:
+        compare(program)
+    except AssertionError:
+        return "different results"
+    except Exception as e:
+        first = (str(e).strip().splitlines() or [""])[0]
+        return re.sub(r"<[^<>]*>|\S*:\d+:\d+:?|\d+", "#", f"{type(e).__name__} {first}")
+    return ""
+
+
+def reduced(program: Program, seconds: float = 60) -> Program:
+    """A smaller program that fails in the same way."""
+    wanted, end = failure(program), time.monotonic() + seconds
+    size = -1
+    while size != len(str(program)) and time.monotonic() < end:
+        size = len(str(program))
+        for name in ("", *program.functions):
+            program = _smaller(program, name, wanted, end)
+        for name in list(program.functions):
+            rest = {k: v for k, v in program.functions.items() if k != name}
+            without = replace(program, functions=rest)
+            program = without if failure(without) == wanted else program
+    return program
+
+
+def _smaller(program: Program, name: str, wanted: str, end: float) -> Program:
+    """One pass over the text of a function, or of the kernel ("")."""
+    tree = ast.parse(program.functions[name] if name else program.text)
+    text = ast.unparse(tree) + "\n"
+    for change in list(_changes(tree)):
+        if time.monotonic() > end:
+            break
+        try:
+            undo = change()
+            made = ast.unparse(tree) + "\n"
+        except (IndexError, AttributeError, ValueError):
+            continue
+        functions = {**program.functions, name: made} if name else program.functions
+        trial = replace(program, functions=functions, text=program.text if name else made)
+        if len(made) <= len(text) and _sound(trial, program) and failure(trial) == wanted:
+            program, text = trial, made
+        else:
+            undo()
+    return program
+
+
+def _sound(trial: Program, program: Program) -> bool:
+    """Whether it is Python, and lanes and blocks still write to places of their own."""
+    try:
+        trees = [ast.parse(p.text) for p in (program, trial)]
+    except SyntaxError:
+        return False
+    before, after = ([x for x in ast.unparse(t).splitlines() if FRAME.match(x)] for t in trees)
+    return before == after and all(_own_place(x) for x in trial.text.splitlines()[1:] if OUTPUT.search(x))
+
+
+def _own_place(line: str) -> bool:
+    by_lanes = re.search(r"(?<!\w)o_\w+\[", line)
+    return "i * 1024 + " in line and (not by_lanes or "+ j]" in line or "% 8]" in line)
+
+
+def _changes(tree: ast.Module) -> Iterator[Callable[[], Undo]]:
+    """Deleted and unwrapped statements, then expressions replaced by a part of them."""
+    for node in ast.walk(tree):
+        for field in ("body", "orelse"):
+            block = getattr(node, field, None)
+            if isinstance(block, list) and not isinstance(node, ast.Module):
+                for statement in list(block):
+                    yield lambda b=block, s=statement: _cut(b, s, [])
+                    if isinstance(statement, ast.If | ast.For | ast.While):
+                        yield lambda b=block, s=statement: _cut(b, s, s.body)
+    for node in ast.walk(tree):
+        for field, value in ast.iter_fields(node):
+            for at, part in enumerate(value if isinstance(value, list) else [value]):
+                if isinstance(part, ast.expr) and not isinstance(part, ast.Constant):
+                    for child in _parts(part):
+                        position = at if isinstance(value, list) else None
+                        yield lambda n=node, f=field, p=position, c=child: _put(n, f, p, c)
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    inner = [c for c in ast.iter_child_nodes(node) if isinstance(c, ast.expr)]
+    return inner + [k.value for k in node.keywords] if isinstance(node, ast.Call) else inner
+
+
+def _cut(block: list[ast.stmt], statement: ast.stmt, instead: list[ast.stmt]) -> Undo:
+    at, before = block.index(statement), list(block)
+    block[at : at + 1] = instead if instead or len(block) > 1 else [ast.Pass()]
+
+    def undo() -> None:
+        block[:] = before
+
+    return undo
+
+
+def _put(node: ast.AST, field: str, at: int | None, child: ast.expr) -> Undo:
+    before = getattr(node, field)
+    if at is None:
+        setattr(node, field, child)
+        return lambda: setattr(node, field, before)
+    kept, before[at] = before[at], child
+
+    def undo() -> None:
+        before[at] = kept
+
+    return undo

@@ -1,0 +1,75 @@
+"""Writes docs/errors.md from the classes of errors.py and the wrong programs of tests/errors."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+from tegula import errors
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "errors.md"
+PROGRAMS = ROOT / "tests" / "errors" / "programs"
+
+INTRODUCTION = """# Errors
+
+<!-- Written by tools/errors_page.py; edit the classes in src/tegula/errors.py or the programs in tests/errors. -->
+
+An error names the place in your source, underlines the expression, adds a note for every other place involved, and ends
+with what to do. All errors of a kernel are reported at once. Nothing runs until a kernel is right.
+
+- `tg.CompileError`: the kernel is wrong; raised by the launch that compiles it.
+- `tg.LaunchError`: the arguments of a launch do not fit the kernel.
+- `tg.RunError`: what a kernel found while it ran. Some checks are made in debug mode only (`tg.config.mode = "debug"`).
+
+All are subclasses of `tg.TegulaError`.
+"""
+
+
+def classes(cls: type = errors.TegulaError) -> list[type]:
+    """The classes with a code, in the order of the source."""
+    below = [c for sub in cls.__subclasses__() for c in classes(sub)]
+    return [*([cls] if getattr(cls, "CODE", "") else []), *below]
+
+
+def programs() -> dict[str, list[str]]:
+    """The names of the programs, by the code of their error."""
+    out: dict[str, list[str]] = {}
+    for path in sorted(PROGRAMS.glob("*.txt")):
+        codes = re.findall(r"error\[([a-z-]+)\]:", path.read_text())
+        out.setdefault(codes[0] if len(codes) == 1 else errors.CompileErrors.CODE, []).append(path.stem)
+    return out
+
+
+def page() -> str:
+    """The text of the page."""
+    known = programs()
+    return "\n".join([INTRODUCTION, *(_section(cls, known.get(cls.CODE, [])) for cls in classes())])  # type: ignore[attr-defined]
+
+
+def _section(cls: type, names: list[str]) -> str:
+    """The first program whole; of the others what they print."""
+    title = "Several errors" if cls is errors.CompileErrors else cls.CODE  # type: ignore[attr-defined]
+    lines = [f"## {title}", "", f"`{cls.__name__}`. {_sentence(cls)}".strip(), ""]
+    for k, name in enumerate(names):
+        text = (PROGRAMS / f"{name}.py").read_text()
+        tree = ast.parse(text)
+        lines += [ast.get_docstring(tree) or "", ""]
+        if k == 0:
+            body = "".join(text.splitlines(keepends=True)[tree.body[1].lineno - 1 :])
+            lines += ["```python", body.strip(), "```", ""]
+        lines += ["```text", (PROGRAMS / f"{name}.txt").read_text().strip(), "```", ""]
+    return "\n".join(lines)
+
+
+def _sentence(cls: type) -> str:
+    return " ".join((cls.__doc__ or "").split()) if cls.__doc__ and "__doc__" in vars(cls) else ""
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(0 if PAGE.read_text() == page() else "docs/errors.md is out of date: run tools/errors_page.py")
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page())
