@@ -70,6 +70,8 @@ def _sentence(cls: type) -> str:
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text() == page() else "docs/errors.md is out of date: run tools/errors_page.py")
+        sys.exit(
+            0 if PAGE.read_text() == page() else "docs/errors.md is out of date: run tools/errors_page.py"
+        )
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page())

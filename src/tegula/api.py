@@ -73,10 +73,29 @@ def lookup(name: str) -> Any:
 
 
 __all__ = [
-    *("BrokenPromise", "CompileError", "Device", "DivisionByZero", "KernelAssertion", "LaunchError", "OutOfBounds"),
+    *(
+        "BrokenPromise",
+        "CompileError",
+        "Device",
+        "DivisionByZero",
+        "KernelAssertion",
+        "LaunchError",
+        "OutOfBounds",
+    ),
     *("RunError", "ScopedDevice", "TegulaError"),
     *("array", "array1d", "array2d", "array3d", "array4d", "clone", "config", "constant", "copy", "empty"),
     *("empty_like", "from_dlpack", "from_numpy", "full", "full_like", "func", "get_device", "get_devices"),
-    *("Kernel", "is_cpu_available", "kernel", "launch", "launch_tiled", "lookup", "ones", "ones_like", "set_device", "static"),
+    *(
+        "Kernel",
+        "is_cpu_available",
+        "kernel",
+        "launch",
+        "launch_tiled",
+        "lookup",
+        "ones",
+        "ones_like",
+        "set_device",
+        "static",
+    ),
     *("synchronize", "synchronize_device", "tile", "zeros", "zeros_like"),
 ]

@@ -30,7 +30,7 @@ class CompileError(TegulaError):
     ) -> None:
         self.loc = loc
         self.message = self.MESSAGE.format(**fields)
-        self.help = (help or self.HELP).format(**fields) if not help else help
+        self.help = help or self.HELP.format(**fields)
         chain = loc.chain()[1:] if loc is not None else []
         self.notes = [*((at, "called from here") for at in chain), *notes]
         super().__init__(self.message)
@@ -120,7 +120,9 @@ class UnsupportedPython(CompileError):
 
     CODE = "unsupported-python"
     MESSAGE = "{what} is not supported in kernels"
-    HELP = "compute it outside the kernel and pass it as an argument, or write it with loops and tile functions"
+    HELP = (
+        "compute it outside the kernel and pass it as an argument, or write it with loops and tile functions"
+    )
 
 
 class UnsupportedCapture(CompileError):
@@ -266,7 +268,11 @@ class RunError(TegulaError):
         self.notes = [(at, "called from here") for at in loc.chain()[1:]] if loc is not None else []
 
     def __str__(self) -> str:
-        return self.message if self.loc is None else rendered(self.CODE, self.loc, self.message, self.notes, self.help)
+        return (
+            self.message
+            if self.loc is None
+            else rendered(self.CODE, self.loc, self.message, self.notes, self.help)
+        )
 
 
 class KernelAssertion(RunError, AssertionError):

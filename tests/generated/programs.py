@@ -65,7 +65,7 @@ class Maker(Expressions):
         for _ in range(self.c.number(1, 3)):
             self.new_tile()
         self.new_scalar()
-        for _ in range(self.c.number(3, 9)):
+        for _ in range(self.c.number(2, 6)):
             self.statement(3)
         self.results()
         if self.c.chance(30):

@@ -37,7 +37,8 @@ def arguments(program: Program) -> list[Any]:
             values = rng.integers(low, SMALL + 1, shape)
             if not is_float(dtype):
                 edge = np.iinfo(dtype)
-                values = np.where(rng.random(shape) < 0.2, rng.choice([edge.min, edge.max], shape), values)
+                ends = np.where(rng.random(shape) < 0.5, np.array(edge.min, dtype), np.array(edge.max, dtype))
+                values = np.where(rng.random(shape) < 0.2, ends, values.astype(dtype))
             out.append(tg.array(values.astype(getattr(tg, dtype)(0).dtype), dtype=getattr(tg, dtype)))
     return out + [tg.zeros((BLOCKS + 1) * OUT, dtype=getattr(tg, t)) for t in program.outputs]
 

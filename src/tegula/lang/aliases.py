@@ -79,7 +79,10 @@ def _blurred(
     change = next((op for op in (*mine, *others) if _changes(op)), None)
     if change is None:
         return None
-    whole, part = f"'{made.name}'" if made.name else "the tile", f"'{source.name}'" if source.name else "the tile"
+    whole, part = (
+        f"'{made.name}'" if made.name else "the tile",
+        f"'{source.name}'" if source.name else "the tile",
+    )
     changed = root(change.operands[0])
     if changed is made:
         what = f"{whole} may be another name of {part}, or of another shared tile: which one this changes depends on the path"

@@ -13,7 +13,18 @@ from tegula.ops.base import TypeRule, wider
 from tegula.ops.buffer import BufRead
 from tegula.ops.builder import LITERALS
 from tegula.source import Location
-from tegula.types import BufType, DType, TileType, Type, bool_, float32, from_numpy, int32, is_element, scalar_of
+from tegula.types import (
+    BufType,
+    DType,
+    TileType,
+    Type,
+    bool_,
+    float32,
+    from_numpy,
+    int32,
+    is_element,
+    scalar_of,
+)
 
 Written = Sequence[tuple[ast.expr, Any]]
 """Operands as the user wrote them, each with what it is bound to."""
@@ -61,7 +72,9 @@ def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], st
             continue
         to = left if inplace else wider(left, right)
         node, x = (second, b) if to == left else (first, a)
-        also = f", or make {first.id} {right} from the start" if inplace and isinstance(first, ast.Name) else ""
+        also = (
+            f", or make {first.id} {right} from the start" if inplace and isinstance(first, ast.Name) else ""
+        )
         return {"left": left, "right": right}, conversion(node, x, to) + also
     return None
 

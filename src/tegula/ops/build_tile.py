@@ -344,7 +344,7 @@ def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = 
 def tile_concat(b: OpBuilder, tiles: Operand, axis: int = 0) -> Value:
     """Tiles joined along an axis."""
     require(isinstance(tiles, tuple) and tiles, "tile_concat takes a tuple of tiles")
-    return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": axis % len(_tile_shape(tiles[0]))})
+    return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": _axis(_tile_shape(tiles[0]), axis)})
 
 
 @public("tile_extract")

@@ -201,7 +201,7 @@ class OpBuilder(Builder):
         tiles = self._broadcast(tiles)
         types = [t.type.dtype if isinstance(t.type, TileType) else t.type for t in tiles]
         region = self.region_of(types, lambda args: self._element_result(function(args)))
-        return self.one(TileMap, tiles, None, [region])
+        return self.one(TileMap, [*tiles, *_captured(region)], None, [region])
 
     def _element_result(self, x: Operand) -> Value:
         made = self.value(x) if x is not None else None
@@ -493,6 +493,24 @@ class OpBuilder(Builder):
             made = self.one(VecSplat, [made], {"type": dtype})
         require(dtype is None or made.type == dtype, f"the value is {made.type}, the tile {dtype}")
         return self.one(TileFull, [made], {"shape": tuple(shape)})
+
+
+def _captured(region: Region) -> list[Value]:
+    """Values that a mapped function uses from outside: they become arguments of the region, the same for every element."""
+    inside = {v for op in region.walk() for v in op.results} | set(region.args)
+    inside |= {a for op in region.walk() for nested in op.regions for a in nested.args}
+    taken: dict[Value, Value] = {}
+    for op in region.walk():
+        for k, operand in enumerate(op.operands):
+            if operand in inside:
+                continue
+            if not is_element(operand.type):
+                raise TypeRule(f"a mapped function cannot use a {describe(operand)} from outside", "pass it as an argument")
+            if operand not in taken:
+                taken[operand] = Value(operand.type, region, operand.name)
+                region.args.append(taken[operand])
+            op.operands[k] = taken[operand]
+    return list(taken)
 
 
 def _as_rows(b: OpBuilder, x: Value, column: bool) -> list[list[Value]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
-from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
+from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.base import TypeRule, require
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe
@@ -21,6 +21,7 @@ from tegula.types import (
     ArrayType,
     BufType,
     DType,
+    ElementType,
     MatType,
     TileType,
     VecType,
@@ -258,7 +259,7 @@ class KernelBuilder(OpBuilder):
         return self.one(VecInsert, [x, self.value(value, t.dtype), *self._component_indices(t, index)])
 
     def update_subscript(self, op: str, x: Operand, index: Sequence[Operand], value: Operand) -> Value | None:
-        """x[index] op= value. On tiles + - & | ^ are atomic between lanes; elsewhere read, compute, write."""
+        """x[index] op= value. On tiles and arrays + - & | ^ are atomic between lanes; elsewhere read, compute, write."""
         t = x.type if isinstance(x, Value) else None
         whole = not any(isinstance(i, slice) or self.is_tile(i) for i in index)
         if isinstance(t, BufType) and whole and len(index) >= len(t.shape):
@@ -273,6 +274,10 @@ class KernelBuilder(OpBuilder):
             return None
         if isinstance(t, BufType):
             self.inplace(op, self.view(x, index), value)
+            return None
+        if isinstance(t, ArrayType) and whole and len(index) == t.ndim and _is_atomic(op, t.dtype):
+            added = self._stored(value, t.dtype)
+            self.emit(ArrayAtomic, [x, added, *self._array_indices(x, index)], {"op": op})
             return None
         return self.assign_subscript(x, index, self.binary(op, self.subscript(x, index), value))
 
@@ -347,3 +352,9 @@ def nonnegative(value: Value) -> bool:
     if isinstance(owner, S.Add | S.Mul | S.Div | S.FloorDiv | S.Mod | S.Min | S.Shr):
         return all(nonnegative(x) for x in owner.operands)
     return False
+
+
+def _is_atomic(op: str, t: ElementType) -> bool:
+    """Whether `a[i] op= value` is one atomic update of an array's element."""
+    kind = scalar_of(t).kind
+    return (op in ("add", "sub") and kind != "b") or (op in ("and", "or", "xor") and kind in "iu")

@@ -59,6 +59,7 @@ class array:  # noqa: N801
 
     __slots__ = (
         *("_data", "access", "device", "dtype", "grad", "high", "launch_id", "low", "ndim", "packed", "requires_grad"),
+        "writeable",
     )
 
     _data: np.ndarray
@@ -110,6 +111,7 @@ class array:  # noqa: N801
         if inner and not _packed(data, rank):
             raise ValueError(f"the components of {dtype} elements must be packed")
         self._data = data
+        self.writeable = data.flags.writeable
         self.dtype = dtype
         self.ndim = rank
         self.device = device

@@ -25,7 +25,6 @@ from tegula.target import CpuTarget, get_target
 from tegula.text import print_kernel
 from tegula.types import Type
 
-
 SMALL = 1 << 16
 """Tiles of up to this many bytes are not named when others need too much memory."""
 
@@ -70,7 +69,9 @@ def compile_kernel(
 
 def _reports(kernel: Kernel, debug: bool) -> bool:
     """Whether the code holds places of the source."""
-    return debug or any(isinstance(op, Print | PrintTile | Assert) or op.attrs.get("aligned") for op in kernel.walk())
+    return debug or any(
+        isinstance(op, Print | PrintTile | Assert) or op.attrs.get("aligned") for op in kernel.walk()
+    )
 
 
 def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:

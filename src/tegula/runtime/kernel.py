@@ -101,7 +101,9 @@ class Kernel(KernelDef):
         return self.latest
 
 
-def kernel(function: Callable[..., Any] | None = None, /, *, source: str | None = None, **options: Any) -> Any:
+def kernel(
+    function: Callable[..., Any] | None = None, /, *, source: str | None = None, **options: Any
+) -> Any:
     """Make a Python function a kernel, with or without arguments.
 
     `enable_backward`: whether gradients may be asked for; `block_dim`: the block size to launch with by default;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import struct
 from collections.abc import Sequence
@@ -16,12 +17,16 @@ from tegula.runtime.array import SPECIALISATIONS, array, launch_id
 from tegula.runtime.config import config
 from tegula.runtime.device import Device, get_device
 from tegula.runtime.kernel import Kernel, Specialisation
+from tegula.runtime.pack import adopted
 from tegula.types import ArrayType, Type
 
 if TYPE_CHECKING:
     from tegula.runtime.compile import Compiled
 
 MAX_DIMS = 4
+KNOWN = frozenset({array, int, float, bool})
+"""Types of arguments that are taken as they are."""
+
 
 class _Plan:
     """A launch shape: its class, blocks, and the bytes that kernels read it from."""
@@ -47,12 +52,23 @@ class _Plan:
 @lru_cache(maxsize=4096)
 def _plan(dims: tuple[float, ...], block_dim: int) -> _Plan:
     if not 1 <= len(dims) <= MAX_DIMS:
-        raise LaunchError(f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}", "merge some of them and split the index in the kernel")
+        raise LaunchError(
+            f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}",
+            "merge some of them and split the index in the kernel",
+        )
     whole = tuple(_whole(n) for n in dims)
     if any(n < 0 for n in whole):
-        raise LaunchError(f"launch dimensions must not be negative, got {whole}", "give the number of threads in each dimension")
+        raise LaunchError(
+            f"launch dimensions must not be negative, got {whole}",
+            "give the number of threads in each dimension",
+        )
+    if math.prod(whole) >= 2**62:
+        raise LaunchError(f"a launch has fewer than 2**62 threads, got dimensions {whole}", "launch several times")
     if not 1 <= block_dim <= 1024:
-        raise LaunchError(f"block_dim must be 1 to 1024, got {block_dim}", "use smaller blocks; dim says how many threads there are")
+        raise LaunchError(
+            f"block_dim must be 1 to 1024, got {block_dim}",
+            "use smaller blocks; dim says how many threads there are",
+        )
     return _Plan(whole, block_dim)
 
 
@@ -63,7 +79,9 @@ def _whole(n: float) -> int:
     try:
         return operator.index(n)
     except TypeError:
-        raise LaunchError(f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)") from None
+        raise LaunchError(
+            f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)"
+        ) from None
 
 
 def launch(
@@ -87,13 +105,18 @@ def launch(
     `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch
     is complete on return. LaunchError for arguments that do not fit; CompileError for a kernel that is wrong."""
     if adjoint or adj_inputs or adj_outputs:
-        raise LaunchError("gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs=")
+        raise LaunchError(
+            "gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs="
+        )
     if record_cmd or stream is not None:
-        raise LaunchError("recorded launches and streams are not available on the CPU", "launch without stream= and record_cmd=")
+        raise LaunchError(
+            "recorded launches and streams are not available on the CPU",
+            "launch without stream= and record_cmd=",
+        )
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
-    dims = tuple(dim) if hasattr(dim, "__len__") else (dim,)
-    plan = _plan(dims, block_dim or kernel.options.block_dim or config.block_dim)
+    dims = tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
+    plan = _plan(dims, _block_size(kernel, block_dim))
     if device is not None:
         get_device(device)
     args = (*inputs, *outputs)
@@ -101,27 +124,49 @@ def launch(
     if plan.blocks == 0:
         return
     if not compiled.sites:
-        run(compiled.function, packed + plan.packed + b"\0\0\0\0\0\0\0\0", plan.blocks, compiled.scratch_bytes)
+        run(
+            compiled.function, packed + plan.packed + b"\0\0\0\0\0\0\0\0", plan.blocks, compiled.scratch_bytes
+        )
         return
     from tegula.runtime.report import Reports
 
     reports = Reports(compiled)
-    run(compiled.function, packed + plan.packed + struct.pack("<Q", reports.address), plan.blocks, compiled.scratch_bytes)
+    run(
+        compiled.function,
+        packed + plan.packed + struct.pack("<Q", reports.address),
+        plan.blocks,
+        compiled.scratch_bytes,
+    )
     reports.deliver()
 
 
 def launch_tiled(
-    kernel: Kernel, dim: float | Sequence[float], inputs: Sequence[Any] = (), outputs: Sequence[Any] = (), **options: Any
+    kernel: Kernel,
+    dim: float | Sequence[float],
+    inputs: Sequence[Any] = (),
+    outputs: Sequence[Any] = (),
+    **options: Any,
 ) -> None:
     """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim])."""
     block_dim = options.get("block_dim")
     if block_dim is None:
-        raise LaunchError("launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64")
-    dims = tuple(dim) if hasattr(dim, "__len__") else (dim,)
+        raise LaunchError(
+            "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"
+        )
+    dims = tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
     if len(dims) >= MAX_DIMS:
         help = "the threads of a block are the last dimension: merge some of the others"
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)
     launch(kernel, (*dims, block_dim), inputs, outputs, **options)
+
+
+def _block_size(kernel: Kernel, block_dim: Any) -> int:
+    """Threads per block: as launched, as the kernel says, or by default."""
+    if block_dim is None:
+        return kernel.options.block_dim or config.block_dim
+    if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__"):
+        raise LaunchError(f"block_dim must be a whole number, got {block_dim!r}", "for example block_dim=64")
+    return operator.index(block_dim)
 
 
 def _named(x: object) -> str:
@@ -136,6 +181,8 @@ def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compi
         help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
         raise LaunchError(f"{kernel.name} takes {len(packers)} arguments ({names}), got {len(args)}", help)
     try:
+        if not KNOWN.issuperset(map(type, args)):
+            args = tuple(adopted(p, value) for p, value in zip(kernel.parameters, args, strict=True))
         packed = [pack(value) for pack, value in zip(packers, args, strict=True)]
     except LaunchError as error:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from None
@@ -144,6 +191,13 @@ def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compi
     if compiled is None:
         found = [SPECIALISATIONS[n] for n, _ in packed]
         compiled = kernel.compile(key, _specialisation(found, plan.launch, _overlaps(args)))
+    for k in compiled.writes:
+        if not args[k].writeable:
+            name = kernel.parameters[k].name
+            raise LaunchError(
+                f"kernel {kernel.name}: argument '{name}' is written, but its memory is read-only",
+                "copy it: tg.array(...)",
+            )
     return compiled, b"".join([data for _, data in packed])
 
 
@@ -155,11 +209,19 @@ def _overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
         low, high = a.low, a.high
         for b in arrays[at + 1 :]:
             if low < b.high and b.low < high:
-                found += [(i, j) for i, x in enumerate(args) if x is a for j, y in enumerate(args) if y is b and i < j]
+                found += [
+                    (i, j)
+                    for i, x in enumerate(args)
+                    if x is a
+                    for j, y in enumerate(args)
+                    if y is b and i < j
+                ]
     return found
 
 
-def _specialisation(found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]]) -> Specialisation:
+def _specialisation(
+    found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]]
+) -> Specialisation:
     types: list[Type] = []
     access: list[AccessClass | None] = []
     for k, argument in enumerate(found):

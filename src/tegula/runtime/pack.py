@@ -32,6 +32,9 @@ from tegula.types import (
 _FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
             "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}  # fmt: skip
 
+LARGEST_VALUE = 16
+"""NumPy arrays of up to this many numbers are vectors and matrices where a parameter has no annotation."""
+
 Packed = tuple[int, bytes]
 """The number of what an argument is specialised on, and its bytes."""
 Packer = Callable[[Any], Packed]
@@ -59,11 +62,21 @@ def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
         if value.launch_id not in matching:
             found = ArrayType(value.dtype, value.ndim)
             if not wanted.matches(found):
-                raise LaunchError(f"argument '{p.name}': expected {wanted}, got {found}", _array_help(wanted, found))
+                raise LaunchError(
+                    f"argument '{p.name}': expected {wanted}, got {found}", _array_help(wanted, found)
+                )
             matching.add(value.launch_id)
         return value.launch_id, value.packed
 
     return pack
+
+
+def adopted(p: Parameter, value: Any) -> Any:
+    """An argument where an array of another library is meant: a `tg.array` on the same memory. Others unchanged."""
+    big = isinstance(value, np.ndarray) and value.size > LARGEST_VALUE
+    if type(value) is array or not (big or isinstance(p.annotation, ArrayAnnotation)):
+        return value
+    return _adopted(p, value)
 
 
 def _adopted(p: Parameter, value: Any) -> array:
@@ -129,9 +142,10 @@ def _pack_any(p: Parameter, value: Any) -> Packed:
         return _scalar_packer(p, float32)(value)
     if isinstance(value, np.generic):
         return _scalar_packer(p, from_numpy(value.dtype))(value.item())
-    if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= 16:
+    if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= LARGEST_VALUE:
         scalar = from_numpy(value.dtype)
         made = VecType(value.size, scalar) if value.ndim == 1 else MatType(*value.shape, scalar)
         return _pack_composite(p, made, value)
     found = value if isinstance(value, array) else _adopted(p, value)
     return found.launch_id, found.packed
+

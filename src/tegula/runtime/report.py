@@ -9,8 +9,17 @@ import numpy as np
 
 from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, Site
 from tegula.errors import BrokenPromise, DivisionByZero, KernelAssertion, OutOfBounds, RunError
-from tegula.types import DTYPES, DType, ElementType, MatType, VecType, components, element_shape, scalar_of, to_numpy
-
+from tegula.types import (
+    DTYPES,
+    DType,
+    ElementType,
+    MatType,
+    VecType,
+    components,
+    element_shape,
+    scalar_of,
+    to_numpy,
+)
 
 if TYPE_CHECKING:
     from tegula.runtime.compile import Compiled
@@ -68,7 +77,11 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
     if site.kind == "assert":
         return KernelAssertion, f"assertion failed: {data['message']}", ""
     if site.kind == "division":
-        return DivisionByZero, "integer division by zero", "test the divisor before; without debug mode this gives 0"
+        return (
+            DivisionByZero,
+            "integer division by zero",
+            "test the divisor before; without debug mode this gives 0",
+        )
     if site.kind == "uniform":
         text = "uniform was given a value that differs between threads of the block"
         return BrokenPromise, text, "without debug mode every thread goes on with thread 0's value"
@@ -79,8 +92,14 @@ def _described(site: Site, values: list[int]) -> tuple[type[RunError], str, str]
         text = f"aligned=True, but {array} is not packed row-major"
         return BrokenPromise, text, "leave out aligned=True, or launch with a copy of the array"
     if site.kind == "tile bounds":
-        text = f"a tile of shape ({_listed(data['shape'])}) at offset ({at}) leaves {array} of shape ({shape})"
-        return OutOfBounds, text, "leave out bounds_check=False and aligned=True where a tile may leave its array"
+        text = (
+            f"a tile of shape ({_listed(data['shape'])}) at offset ({at}) leaves {array} of shape ({shape})"
+        )
+        return (
+            OutOfBounds,
+            text,
+            "leave out bounds_check=False and aligned=True where a tile may leave its array",
+        )
     text = f"index ({at}) is outside {array} of shape ({shape})"
     return OutOfBounds, text, "guard the access with an if; without debug mode it is undefined"
 

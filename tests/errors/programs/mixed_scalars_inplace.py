@@ -1,12 +1,14 @@
-"""A float added to an element of an array of integers."""
+"""A float added to a variable that is an integer."""
 
 import tegula as tg
 
 
 @tg.kernel
-def count(a: tg.array1d[int], step: float):
-    i = tg.tid()
-    a[i] += step
+def total(a: tg.array1d[float]):
+    s = 0
+    for i in range(a.shape[0]):
+        s += a[i]
+    a[0] = float(s)
 
 
-tg.launch(count, dim=4, inputs=[tg.zeros(4, dtype=int), 0.5])
+tg.launch(total, dim=1, inputs=[tg.zeros(4)])
