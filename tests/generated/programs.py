@@ -303,6 +303,14 @@ class Maker(Expressions):
         self.add(f"{name} = {self.settled(dtype)}")
         self.scope.append(Name(name, dtype, uniform=False))
 
+    def spread(self) -> None:
+        """Each lane's element of a tile over the lanes."""
+        dtype = self.c.pick(DTYPES)
+        name = self.fresh("s")
+        self.c.note("untile")
+        self.add(f"{name} = tg.untile({self.settled(dtype, (self.block_dim,))})")
+        self.scope.append(Name(name, dtype, uniform=False))
+
     def group_scalar(self) -> None:
         t = self.some_tile()
         name = self.fresh("u")
@@ -412,8 +420,8 @@ class Maker(Expressions):
             with self.inside("else:"):
                 self.block(depth)
 
-    def leave(self) -> None:
-        if self.in_loop and self.c.chance(60):
+    def leave(self, percent: int = 60) -> None:
+        if self.in_loop and self.c.chance(percent):
             how = self.c.pick(["break", "continue"])
             self.c.note(how if self.cooperative else f"lane {how}")
             self.add(how)
@@ -425,6 +433,10 @@ class Maker(Expressions):
         with self.inside(f"for {k} in range({steps}):", in_loop=True):
             self.scope.append(Name(k, "int32", bound=20))
             self.block(depth)
+            if self.c.chance(35):
+                with self.inside(f"if {self.condition((), True, 0)}:"):
+                    self.leave(100)
+                self.statement(0)
 
     def repeat(self, depth: int) -> None:
         w = self.fresh("w")

@@ -19,7 +19,7 @@ from run_program import compare
 import tegula as tg
 
 PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "500"))
-SHARDS = 4
+SHARDS = 2
 REFUSALS = 0.1
 """The largest share of programs that may be refused: the generator means to write right ones."""
 
@@ -39,7 +39,7 @@ FLOOR = (
         "tile_ones",
         "tile_full",
         "tile_arange",
-        "scalar untile",
+        "untile",
         "scalar element",
     ),
     *("where", "conditional expression", "cast", "tile_map", "call", "call with tile"),

@@ -48,8 +48,8 @@ def check_uniform(s: State, op: Op) -> None:
 
 
 def check_access(s: State, op: Op) -> None:
-    """Report a tile access that breaks a promise: aligned=True is checked for the alignment of its first element, and in
-    debug mode, like bounds_check=False, for the rest."""
+    """Report a tile access that breaks a promise: in every mode a first element that is not aligned, in debug mode also
+    what else aligned=True and bounds_check=False promise."""
     array, starts = s.arrays[op.operands[0]], offsets(s, op)
     aligned = op.attrs.get("aligned", False)
     if aligned:

@@ -85,7 +85,7 @@ def _blurred(
     )
     changed = root(change.operands[0])
     if changed is made:
-        what = f"{whole} may be another name of {part}, or of another shared tile: which one this changes depends on the path"
+        what = f"{whole} may be another name of {part} or of another shared tile: the path decides which one changes"
     else:
         what = f"{part} is changed, while {whole} may be another name of it or not, depending on the path"
     notes = [(source.owner.loc, f"{part} is made here")] if isinstance(source.owner, Op) else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], st
     """The types of the first two operands that differ, in the order they were written, and the cast to write.
     `inplace`: the first one keeps its type."""
     known = [(node, x, t) for node, x in written if (t := scalar(x)) is not None]
-    for (first, a, left), (second, b, right) in zip(known, known[1:], strict=False):
+    for (first, a, left), (second, b, right) in pairwise(known):
         if left == right:
             continue
         to = left if inplace else wider(left, right)

@@ -201,6 +201,8 @@ class OpBuilder(Builder):
         tiles = self._broadcast(tiles)
         types = [t.type.dtype if isinstance(t.type, TileType) else t.type for t in tiles]
         region = self.region_of(types, lambda args: self._element_result(function(args)))
+        for op in region.walk():
+            require(not getattr(op, "COOPERATIVE", False), f"a mapped function cannot use tiles, as {op.NAME} does")
         return self.one(TileMap, [*tiles, *_captured(region)], None, [region])
 
     def _element_result(self, x: Operand) -> Value:

@@ -17,14 +17,14 @@ Observer = Callable[[str, Kernel], None]
 
 
 def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
-    """What every target shares: objects become values, arithmetic is simplified and fused, cooperation is checked."""
+    """What every target shares: cooperation is checked, objects become values, arithmetic is simplified and fused."""
     verify(kernel)
-    for step in (promote_buffers, simplify, contract_fma):
-        step(kernel)
-        _seen(step.__name__, kernel, observe)
     errors = check_cooperation(kernel, analyse(kernel))
     if errors:
         raise errors[0] if len(errors) == 1 else CompileErrors(errors)
+    for step in (promote_buffers, simplify, contract_fma):
+        step(kernel)
+        _seen(step.__name__, kernel, observe)
 
 
 def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:

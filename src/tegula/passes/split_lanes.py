@@ -4,7 +4,7 @@ accesses of one tile that different lanes may make in either order."""
 from __future__ import annotations
 
 from tegula.errors import CompileError, UnorderedAccess
-from tegula.ir import Kernel, Op, Region, Value
+from tegula.ir import Effect, Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufReshape, BufUpdate, BufView
@@ -113,17 +113,27 @@ class _Group:
     def __init__(self, splitter: _Splitter, region: Region) -> None:
         self.splitter = splitter
         self.region = region
+        self.clear()
+
+    def clear(self) -> None:
         self.ops: list[Op] = []
         self.accesses: list[Access] = []
         self.copies: dict[Value, Value] = {}
+        self.made: set[Value] = set()
+        self.effects: list[Effect] = []
 
     def add(self, op: Op) -> None:
         for inner in op.walk():
             for k, operand in enumerate(inner.operands):
                 if operand in self.splitter.views:
                     inner.operands[k] = self._view(operand)
-        self.ops.append(op)
+        self._append(op)
         self.accesses += accesses(op)
+
+    def _append(self, op: Op) -> None:
+        self.ops.append(op)
+        self.made.update(op.results)
+        self.effects += [e for inner in op.walk() for e in inner.effects()]
 
     def _view(self, view: Value) -> Value:
         """The group's own copy of a varying view."""
@@ -131,7 +141,7 @@ class _Group:
             source = self.splitter.views[view]
             made = clone_op(source, {})
             made.operands = [self._view(v) if v in self.splitter.views else v for v in made.operands]
-            self.ops.append(made)
+            self._append(made)
             self.copies[view] = made.result
         return self.copies[view]
 
@@ -145,14 +155,12 @@ class _Group:
         if not self.ops:
             return False
         assert isinstance(op, TileOp)
-        made = {v for inner in self.ops for v in inner.results}
-        if made.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):
+        if self.made.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):
             return True
-        mine = [e for top in self.ops for o in top.walk() for e in o.effects()]
         return any(
             "io" in (a.kind, b.kind) or (a.kind, b.kind) != ("read", "read") and self._may_alias(a.value, b.value)
-            for a in mine
             for b in op.effects()
+            for a in self.effects
         )
 
     def _may_alias(self, a: Value | None, b: Value | None) -> bool:
@@ -164,10 +172,11 @@ class _Group:
         """Place the group as one `lanes` op, whose results are the values used outside."""
         if not self.ops:
             return
+        inside = set(self.ops)
+        exported = [v for op in self.ops for v in op.results if self._used_outside(v, inside)]
         body = Region()
         for op in self.ops:
             body.append(op)
-        exported = [v for op in self.ops for v in op.results if self._used_outside(v)]
         made = Lanes([], [v.type for v in exported], None, [body], self.ops[0].loc)
         made.parent = self.region
         inner: dict[Value, Value] = {}
@@ -178,7 +187,7 @@ class _Group:
         replace(body, inner)
         body.append(Yield([inner[v] for v in exported], [], None, [], made.loc))
         out.append(made)
-        self.ops, self.accesses, self.copies = [], [], {}
+        self.clear()
 
     def _renamed(self, value: Value) -> Value:
         owner = value.owner
@@ -187,10 +196,9 @@ class _Group:
         owner.results[owner.results.index(value)] = fresh
         return fresh
 
-    def _used_outside(self, value: Value) -> bool:
+    def _used_outside(self, value: Value, inside: set[Op]) -> bool:
         if isinstance(value.type, ArrayType | BufType):
             return False
-        inside = set(self.ops)
         return any(_ancestor(user, self.region) not in inside for user in self.splitter.users.get(value, ()))
 
 

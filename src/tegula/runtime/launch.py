@@ -63,7 +63,9 @@ def _plan(dims: tuple[float, ...], block_dim: int) -> _Plan:
             "give the number of threads in each dimension",
         )
     if math.prod(whole) >= 2**62:
-        raise LaunchError(f"a launch has fewer than 2**62 threads, got dimensions {whole}", "launch several times")
+        raise LaunchError(
+            f"a launch has fewer than 2**62 threads, got dimensions {whole}", "launch several times"
+        )
     if not 1 <= block_dim <= 1024:
         raise LaunchError(
             f"block_dim must be 1 to 1024, got {block_dim}",
@@ -101,9 +103,10 @@ def launch(
 ) -> None:
     """Run a kernel over a grid of threads.
 
-    `dim`: threads per dimension, 1 to 4 of them (whole numbers; a float such as n / 4 may be one). `inputs`, `outputs`: the arguments, in the order of the parameters.
-    `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch
-    is complete on return. LaunchError for arguments that do not fit; CompileError for a kernel that is wrong."""
+    `dim`: threads per dimension, 1 to 4 of them (whole numbers; a float such as n / 4 may be one). `inputs`, `outputs`:
+    the arguments, in the order of the parameters. `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is
+    accepted and changes nothing. On the CPU the launch is complete on return. LaunchError for arguments that do not
+    fit; CompileError for a kernel that is wrong; RunError for what the kernel found while it ran."""
     if adjoint or adj_inputs or adj_outputs:
         raise LaunchError(
             "gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs="
