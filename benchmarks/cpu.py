@@ -52,7 +52,9 @@ PREPARE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def gemm_row(n: int, tile: tuple[int, int, int], threshold: float, operand: str = "plain", dtype: str = "float32") -> Row:
+def gemm_row(
+    n: int, tile: tuple[int, int, int], threshold: float, operand: str = "plain", dtype: str = "float32"
+) -> Row:
     t = np.dtype(dtype)
     a, b = random(n, n, dtype=t), random(n, n, dtype=t)
     if operand == "cast":
@@ -82,7 +84,9 @@ def peak_row() -> Row:
 
     mine, theirs, _ = interleaved(ours, peak)
     rate, ceiling = 2 * n**3 / 1e9 / mine, peak.work / theirs
-    return Row("gemm float32 1024 tile 64 of the peak", rate, "GFLOP/s", "FMA loop", ceiling, rate / ceiling, 0.85)
+    return Row(
+        "gemm float32 1024 tile 64 of the peak", rate, "GFLOP/s", "FMA loop", ceiling, rate / ceiling, 0.85
+    )
 
 
 def small_tile_row() -> Row:
@@ -140,7 +144,17 @@ def softmax_row() -> Row:
         "row softmax 4096x1024", lambda: tg.launch_tiled(row_softmax, 4096, inputs=[a], outputs=[b], block_dim=64),
         peer, b.numpy, e / e.sum(1, keepdims=True), 1.0, "1/s", "NumPy with out=", None,
     )  # fmt: skip
-    return Row(row.name, 1e3 / row.value, "ms", row.peer, 1e3 / (row.peer_value or 1), None, 2.0, row.error, row.samples)
+    return Row(
+        row.name,
+        1e3 / row.value,
+        "ms",
+        row.peer,
+        1e3 / (row.peer_value or 1),
+        None,
+        2.0,
+        row.error,
+        row.samples,
+    )
 
 
 def chain_row() -> Row:

@@ -32,8 +32,17 @@ ready = time.perf_counter()
 tg.launch_tiled(tile_gemm, (1, 1), inputs=arrays, block_dim=64)
 """
 COLD = DOCS_GEMM + "print((time.perf_counter() - start) * 1e3)\n"
-WARM = DOCS_GEMM + "import sys\nassert 'llvmlite' not in sys.modules\nprint((time.perf_counter() - ready) * 1e3)\n"
-IMPORT = "import numpy, time\ns = time.perf_counter()\nimport tegula\ntegula.launch\nprint((time.perf_counter() - s) * 1e3)\n"
+WARM = (
+    DOCS_GEMM
+    + "import sys\nassert 'llvmlite' not in sys.modules\nprint((time.perf_counter() - ready) * 1e3)\n"
+)
+IMPORT = """
+import numpy, time
+start = time.perf_counter()
+import tegula
+tegula.launch
+print((time.perf_counter() - start) * 1e3)
+"""
 
 
 @tg.kernel

@@ -23,8 +23,8 @@ TOLERANCE = {"float32": 2e-5, "float64": 1e-12, "bfloat16": 4e-3, "float16": 5e-
 
 @dataclass(slots=True)
 class Row:
-    """One measurement. `value` is in `unit`; `ratio` is ours over the peer's speed (above 1: faster); `threshold` bounds
-    the ratio from below, or the value from above where `ratio` is None."""
+    """One measurement. `value` is in `unit`; `ratio` is ours over the peer's speed (above 1: faster); `threshold`
+    bounds the ratio from below, or the value from above where `ratio` is None."""
 
     name: str
     value: float
@@ -60,10 +60,16 @@ class Report:
 def machine() -> dict[str, object]:
     """What the numbers were measured on."""
     cpu = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
         platform.processor(),
     )
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
     return {
         "cpu": cpu,
         "cores": len(os.sched_getaffinity(0)),

@@ -186,7 +186,9 @@ def run(console: Console) -> int:
             progress.update(task, description=job.name)
             outcomes.append(measure(job))
             progress.advance(task)
-    table = Table("kernel", "size", "time", "against NumPy", "relative error", title=f"Tegula on {tg.get_device()}")
+    table = Table(
+        "kernel", "size", "time", "against NumPy", "relative error", title=f"Tegula on {tg.get_device()}"
+    )
     for o in outcomes:
         verdict = f"{o.error:.1e}" if o.right else f"[red]{o.error:.1e} WRONG[/red]"
         speed = f"{o.peer_seconds / o.seconds:.2f} x as fast"

@@ -122,10 +122,7 @@ def clone_kernel(kernel: Kernel) -> Kernel:
 def is_observable(op: Op) -> bool:
     """Whether the op itself, nested ones aside, changes anything besides its own results. Reads do not; nor
     does filling an object that the op makes."""
-    return any(
-        e.kind != "read" and (e.value is None or e.value not in op.results)
-        for e in op.effects()
-    )
+    return any(e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects())
 
 
 def erase_dead(kernel: Kernel) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import TypeAlias
+from functools import cache, partial
+from typing import Any, TypeAlias, TypeGuard
 
 import ml_dtypes
 import numpy as np
@@ -113,7 +114,7 @@ class MatType:
         return _filled((self.rows, self.cols), self.dtype, values)
 
 
-def _filled(shape: tuple[int, ...], dtype: DType, values: tuple[object, ...]) -> np.ndarray:
+def _filled(shape: tuple[int, ...], dtype: DType, values: tuple[Any, ...]) -> np.ndarray:
     if len(values) <= 1 and np.ndim(values[0] if values else 0) == 0:
         return np.full(shape, values[0] if values else 0, to_numpy(dtype))
     return np.array(values, to_numpy(dtype)).reshape(shape)
@@ -220,7 +221,7 @@ def element_bytes(t: ElementType) -> int:
     return components(t) * scalar_of(t).bits // 8
 
 
-def is_element(t: object) -> bool:
+def is_element(t: object) -> TypeGuard[ElementType]:
     return isinstance(t, DType | VecType | MatType)
 
 
@@ -250,19 +251,20 @@ def element_type(annotation: object) -> ElementType:
     raise TypeError(f"{annotation!r} is not an element type")
 
 
-def _short(prefix: str, make: object) -> dict[str, ElementType]:
+def _short(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:
     suffix = {
         "h": float16, "f": float32, "d": float64, "b": int8, "ub": uint8, "s": int16, "us": uint16,
         "i": int32, "ui": uint32, "l": int64, "ul": uint64, "": float32,
     }  # fmt: skip
-    return {prefix + key: make(d) for key, d in suffix.items()}  # type: ignore[operator]
+    return {prefix + key: make(d) for key, d in suffix.items()}
 
 
 # vec2 .. vec4d, mat22 .. mat44d: the names users write, by suffix of the scalar type.
-NAMED_ELEMENTS: dict[str, ElementType] = {
-    **{k: v for n in (2, 3, 4) for k, v in _short(f"vec{n}", lambda d, n=n: VecType(n, d)).items()},
-    **{k: v for n in (2, 3, 4) for k, v in _short(f"mat{n}{n}", lambda d, n=n: MatType(n, n, d)).items()},
-}
+NAMED_ELEMENTS: dict[str, ElementType] = {}
+for _n in (2, 3, 4):
+    NAMED_ELEMENTS |= _short(f"vec{_n}", partial(VecType, _n))
+for _n in (2, 3, 4):
+    NAMED_ELEMENTS |= _short(f"mat{_n}{_n}", partial(MatType, _n, _n))
 
 
 def vector(length: int, dtype: object) -> VecType:

@@ -181,6 +181,7 @@ class Maker(Expressions):
             (3, self.call),
             (2, self.use),
             (1, self.stack),
+            (1, self.spread),
             (2, self.atomic),
         ]
         kinds += [(1, self.group_scalar), (1, self.assign_part), (2, self.round_trip)]

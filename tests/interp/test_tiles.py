@@ -141,7 +141,9 @@ def test_tile_atomics_return_previous_elements():
 def test_control_flow_inside_a_map():
     def halvings(m, tile):
         def steps(x):
-            body = lambda y, n: (m("shr", y, m.const(1)), m("add", n, m.const(1)))
+            def body(y, n):
+                return (m("shr", y, m.const(1)), m("add", n, m.const(1)))
+
             return m.while_([x, m.const(0)], lambda y, n: m.cmp("gt", y, m.const(0)), body)[1]
 
         def element(x):

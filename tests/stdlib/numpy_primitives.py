@@ -152,7 +152,7 @@ def dispatcher(name: str) -> Callable[..., Any]:
             if all(fits(x, w) for x, w in zip(args, wanted, strict=True)):
                 like = [
                     x if isinstance(x, np.ndarray) else np.asarray(x, to_numpy(DTYPES[w]))
-                    for x, w in zip(args, wanted)
+                    for x, w in zip(args, wanted, strict=True)
                 ]
                 return function(*like)
         raise TypeError(f"no overload of {name} for {[getattr(x, 'dtype', x) for x in args]}")

@@ -48,14 +48,34 @@ def array_view(s: State, op: Op) -> None:
     rest = iter(op.operands[1:])
     pointer, shape, strides = source.pointer, [], []
     spec = op.attrs["spec"]
-    for entry, stride in zip(spec, source.strides, strict=True):
+    chosen: list[tuple[str, str]] = []
+    for entry, stride, length in zip(spec, source.strides, source.shape, strict=True):
         start = s.i64(next(rest))
+        if entry == "index":
+            chosen.append((start, length))
         pointer = s.memory.bytes_offset(pointer, s.memory.mul(start, stride))
         if entry != "index":
             shape.append(s.i64(next(rest)))
             strides.append(s.memory.mul(stride, str(entry[1])))
+    if s.debug and chosen:
+        pointer, shape = _checked_view(s, op, source, chosen, pointer, shape)
     contiguous = source.contiguous and spec[-1] == ("slice", 1)
-    s.arrays[op.result] = ArrayAt(pointer, source.dtype, tuple(shape), tuple(strides), contiguous, source.name)
+    s.arrays[op.result] = ArrayAt(
+        pointer, source.dtype, tuple(shape), tuple(strides), contiguous, source.name
+    )
+
+
+def _checked_view(
+    s: State, op: Op, source: ArrayAt, chosen: list[tuple[str, str]], pointer: str, shape: list[str]
+) -> tuple[str, list[str]]:
+    """A view whose indices lie outside is reported, and has no elements."""
+    ok = "true"
+    for index, length in chosen:
+        ok = _and(s, ok, s.code.emit(f"icmp ult i64 {index}, {length}"))
+    site = s.site("bounds", op.loc, array=source.name, rank=len(chosen))
+    report_unless(s, ok, site, [*(i for i, _ in chosen), *(n for _, n in chosen)])
+    safe = s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {source.pointer}")
+    return safe, [s.code.emit(f"select i1 {ok}, i64 {n}, i64 0") for n in shape]
 
 
 def array_address(s: State, op: Op, array: ArrayAt, indices: list[Value]) -> tuple[str, str | None]:

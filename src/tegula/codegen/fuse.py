@@ -55,7 +55,11 @@ class Fusion:
         user, position = uses[0]
         if user.parent is not self.region or not self._streams(op, user, position):
             return False
-        if isinstance(op, TileBroadcast) and op.operands[0] in self.inline:
+        if (
+            isinstance(op, TileBroadcast)
+            and op.operands[0] in self.inline
+            and op.operands[0] not in self.s.tiles
+        ):
             return isinstance(self.inline[op.operands[0]], FREE) and not self._conflict(op, user)
         return not self._conflict(op, user)
 
@@ -80,7 +84,7 @@ class Fusion:
         """The arrays and buffers that an op and what is inlined into it read."""
         out = {array_root(v) for v in op.operands if isinstance(v.type, ArrayType)}
         for operand in op.operands:
-            if operand in self.inline:
+            if operand in self.inline and operand not in self.s.tiles:
                 out |= self.sources(self.inline[operand])
             owner = operand.owner
             if isinstance(owner, BufRead):
@@ -101,7 +105,11 @@ def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
         assert isinstance(inner, TileOp)
         for effect in inner.effects():
             target = effect.value
-            if effect.kind in ("write", "atomic") and target is not None and _aliases(kernel, target, sources):
+            if (
+                effect.kind in ("write", "atomic")
+                and target is not None
+                and _aliases(kernel, target, sources)
+            ):
                 return True
     return False
 
@@ -112,7 +120,9 @@ def _aliases(kernel: Kernel, value: Value, sources: set[Value]) -> bool:
     if not isinstance(value.type, ArrayType):
         return False
     target = array_root(value)
-    return target in sources or any(_overlap(kernel, target, v) for v in sources if isinstance(v.type, ArrayType))
+    return target in sources or any(
+        _overlap(kernel, target, v) for v in sources if isinstance(v.type, ArrayType)
+    )
 
 
 def _overlap(kernel: Kernel, a: Value, b: Value) -> bool:
@@ -122,7 +132,9 @@ def _overlap(kernel: Kernel, a: Value, b: Value) -> bool:
     return access is None or second in access.aliases
 
 
-def reads_in_place(kernel: Kernel, read: Op, region: Region, users: dict[Value, list[tuple[Op, int]]]) -> bool:
+def reads_in_place(
+    kernel: Kernel, read: Op, region: Region, users: dict[Value, list[tuple[Op, int]]]
+) -> bool:
     """Whether a buffer keeps its contents until the last use of a read of it, so that no copy is needed. The last use
     may itself overwrite the buffer if it does so element by element from this read alone."""
     target = root(read.operands[0])

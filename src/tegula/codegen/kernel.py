@@ -245,7 +245,12 @@ class _Walk:
             width = max(1, s.target.vector_bytes // (scalar_of(source.dtype).bits // 8))
             while width > source.shape[-1]:
                 width //= 2
-        sweep(s, source.shape, width, lambda i, w: s.memory.store_view(target, i, s.memory.load_view(source, i, w), w))
+        sweep(
+            s,
+            source.shape,
+            width,
+            lambda i, w: s.memory.store_view(target, i, s.memory.load_view(source, i, w), w),
+        )
 
     def buf_write(self, op: Op) -> None:
         tiles.materialise(self.s, op.operands[1], self.s.buffers[op.operands[0]])
@@ -406,7 +411,9 @@ class _Walk:
             tiles.materialise(s, value, home)
         elif value in s.lanes:
             with self.code.loop("0", str(s.block_dim)) as loop:
-                s.memory.store_view(home, [loop.index], s.memory.load_view(s.lanes[value], [loop.index], 1), 1)
+                s.memory.store_view(
+                    home, [loop.index], s.memory.load_view(s.lanes[value], [loop.index], 1), 1
+                )
         elif isinstance(value.owner, Tid) and s.known.varying(value):
             with self.code.loop("0", s.present) as loop:
                 s.lane = loop.index
@@ -521,7 +528,9 @@ class _Walk:
 class _CarriedLoop:
     """The values that a loop carries: phis for scalars, homes in memory for tiles and lanes' own values."""
 
-    def __init__(self, walk: _Walk, initial: list[Value], args: list[list[Value]], results: list[Value]) -> None:
+    def __init__(
+        self, walk: _Walk, initial: list[Value], args: list[list[Value]], results: list[Value]
+    ) -> None:
         self.walk, self.args, self.results = walk, args, results
         s = walk.s
         self.homes = {r: walk._home(r) for r in results if walk._in_memory(r)}
@@ -547,8 +556,13 @@ class _CarriedLoop:
 
     def close(self, yielded: list[Value]) -> None:
         walk, s = self.walk, self.walk.s
-        walk._move([v for v, r in zip(yielded, self.results, strict=True) if r in self.homes], list(self.homes.values()))
-        self.next = [s.components(v) for v, r in zip(yielded, self.results, strict=True) if r not in self.homes]
+        walk._move(
+            [v for v, r in zip(yielded, self.results, strict=True) if r in self.homes],
+            list(self.homes.values()),
+        )
+        self.next = [
+            s.components(v) for v, r in zip(yielded, self.results, strict=True) if r not in self.homes
+        ]
 
     def phis(self, before: str, last: str) -> list[str]:
         kept = [r for r in self.results if r not in self.homes]

@@ -94,7 +94,9 @@ class Memory:
             for c in range(components(dtype))
         )
 
-    def store_element(self, pointer: str, value: Components, dtype: ElementType, component_stride: int = 1) -> None:
+    def store_element(
+        self, pointer: str, value: Components, dtype: ElementType, component_stride: int = 1
+    ) -> None:
         scalar = scalar_of(dtype)
         for c, part in enumerate(value):
             self.store(self.offset(pointer, str(c * component_stride), scalar), part, scalar)
@@ -138,13 +140,12 @@ class Memory:
 
     def packed(self, lanes: list[Components], dtype: DType, width: int) -> Components:
         """One register per component from `width` separate elements."""
+        wide, one = register_type(dtype, width), register_type(dtype, 1)
         out: list[str] = []
         for c in range(len(lanes[0])):
             made = "poison"
             for k, element in enumerate(lanes):
-                made = self.code.emit(
-                    f"insertelement {register_type(dtype, width)} {made}, {register_type(dtype, 1)} {element[c]}, i32 {k}"
-                )
+                made = self.code.emit(f"insertelement {wide} {made}, {one} {element[c]}, i32 {k}")
             out.append(made)
         return tuple(out)
 

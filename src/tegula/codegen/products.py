@@ -1,4 +1,4 @@
-"""Matrix products of tiles: where operands are read, where the result goes, what is brought closer for the next step."""
+"""Matrix products of tiles: where operands are read, where results go, what is brought closer for the next step."""
 
 from __future__ import annotations
 

@@ -60,7 +60,9 @@ class State:
     def block_dim(self) -> int:
         return self.kernel.launch.block_dim
 
-    def allocate(self, name: str, dtype: ElementType, shape: tuple[int, ...], unit: int | None = None) -> View:
+    def allocate(
+        self, name: str, dtype: ElementType, shape: tuple[int, ...], unit: int | None = None
+    ) -> View:
         """Scratch memory for a packed tile; the pointer is computed once, in the function's entry."""
         per = components(dtype)
         count = 1

@@ -29,7 +29,9 @@ class View:
 
     @property
     def packed(self) -> bool:
-        return self.strides == packed_strides(self.shape, components(self.dtype)) and self.component_stride == 1
+        return (
+            self.strides == packed_strides(self.shape, components(self.dtype)) and self.component_stride == 1
+        )
 
 
 @dataclass(frozen=True, slots=True)

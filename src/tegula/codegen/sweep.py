@@ -17,19 +17,26 @@ Body = Callable[[list[str], int], None]
 def tree(s: State, value: Value) -> Iterator[Value]:
     """A tile and all tiles evaluated inline for it, with the materialised ones at the leaves."""
     yield value
-    op = s.inline.get(value)
+    op = fused(s, value)
     if op is not None:
         for operand in op.operands:
             if isinstance(operand.type, TileType):
                 yield from tree(s, operand)
 
 
-def width_for(s: State, values: list[Value], shape: tuple[int, ...], extra: tuple[ElementType, ...] = ()) -> int:
+def fused(s: State, value: Value) -> Op | None:
+    """The op that computes a tile where it is consumed; None for one that lies in memory."""
+    return None if value in s.tiles else s.inline.get(value)
+
+
+def width_for(
+    s: State, values: list[Value], shape: tuple[int, ...], extra: tuple[ElementType, ...] = ()
+) -> int:
     """How many elements to handle at once: a vector register of the widest type, 1 where that is impossible."""
     widest = 1
     for value in values:
         for v in tree(s, value):
-            op = s.inline.get(v)
+            op = fused(s, v)
             if components(v.type.dtype) != 1:  # type: ignore[union-attr]
                 return 1
             if isinstance(op, TileMap) and not at_once(s, op):
@@ -68,7 +75,9 @@ def sweep(s: State, shape: tuple[int, ...], width: int, body: Body, rare: bool =
     _outer(s, shape, [], static, lambda index: _row(s, index, shape[-1], width, pieces, body, few))
 
 
-def _outer(s: State, shape: tuple[int, ...], index: list[str], static: bool, row: Callable[[list[str]], None]) -> None:
+def _outer(
+    s: State, shape: tuple[int, ...], index: list[str], static: bool, row: Callable[[list[str]], None]
+) -> None:
     if len(index) == len(shape) - 1:
         row(index)
     elif static or shape[len(index)] == 1:
@@ -111,7 +120,7 @@ def guarded(s: State, values: list[Value], own: list[Op], emit: Callable[[bool],
     checked = [op for op in own if needs_bounds(s, op)]
     for value in values:
         for v in tree(s, value):
-            op = s.inline.get(v)
+            op = fused(s, v)
             if isinstance(op, TileLoad) and needs_bounds(s, op):
                 checked.append(op)
     if not checked:

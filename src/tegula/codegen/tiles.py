@@ -97,7 +97,9 @@ def _plain_store(s: State, array: ArrayAt, where: list[str], values: Components,
             s.memory.store(at, s.memory.lane(values[0], scalar, width, k), scalar)
 
 
-def _store_mask(s: State, array: ArrayAt, where: list[str], index: list[str], width: int, absent: bool) -> str:
+def _store_mask(
+    s: State, array: ArrayAt, where: list[str], index: list[str], width: int, absent: bool
+) -> str:
     mask = column_mask(s, array, where, width)
     if absent:
         positions, limit = s.memory.iota(index[-1], width), s.memory.splat_i64(s.present, width)
@@ -270,13 +272,19 @@ def _widened(s: State, x: str, dtype: DType, narrow: int, width: int, fill: floa
         return x
     if narrow == 1:
         base = constant(dtype, fill, width)
-        return s.code.emit(f"insertelement {register_type(dtype, width)} {base}, {register_type(dtype, 1)} {x}, i32 0")
+        return s.code.emit(
+            f"insertelement {register_type(dtype, width)} {base}, {register_type(dtype, 1)} {x}, i32 0"
+        )
     t = register_type(dtype, narrow)
     picks = ", ".join(f"i32 {k if k < narrow else narrow}" for k in range(width))
-    return s.code.emit(f"shufflevector {t} {x}, {t} {constant(dtype, fill, narrow)}, <{width} x i32> <{picks}>")
+    return s.code.emit(
+        f"shufflevector {t} {x}, {t} {constant(dtype, fill, narrow)}, <{width} x i32> <{picks}>"
+    )
 
 
-def _nested_rows(s: State, outer: list[int], index: list[str], sums: list[str], vt: str, row: object) -> list[str]:
+def _nested_rows(
+    s: State, outer: list[int], index: list[str], sums: list[str], vt: str, row: object
+) -> list[str]:
     if not outer:
         return row(index, sums)  # type: ignore[operator]
     with s.code.loop("0", str(outer[0]), "1", [(vt, x) for x in sums]) as loop:
@@ -335,7 +343,9 @@ def _reduce_generic(
     keep = len(result.shape) == len(t.shape) and axis is not None
 
     def body(index: list[str], w: int) -> None:
-        others = iter([i for d, i in enumerate(index) if not keep or d != axis]) if axis is not None else iter([])
+        others = (
+            iter([i for d, i in enumerate(index) if not keep or d != axis]) if axis is not None else iter([])
+        )
         at = ["0" if d in axes else next(others) for d in range(len(t.shape))]
         s.memory.store_view(result, index, s.memory.load_view(view, at, 1), 1)
         _fold(s, region, view, t, at, list(axes), result, index, absent)

@@ -313,7 +313,9 @@ class Calls(State):
 
     def _in_float32(self, f: FuncDef, args: list[Any], narrow: DType, node: ast.AST | None) -> Any:
         """A function of 16-bit floats: the float32 result, rounded once."""
-        wide = [self.builder.cast(x, float32) if isinstance(x, Value) and x.type == narrow else x for x in args]
+        wide = [
+            self.builder.cast(x, float32) if isinstance(x, Value) and x.type == narrow else x for x in args
+        ]
         result = self.call_function(f, wide, {}, node)
         if isinstance(result, tuple):
             return tuple(self.builder.cast(x, narrow) if x.type == float32 else x for x in result)
@@ -485,7 +487,9 @@ class Calls(State):
         return result
 
 
-def misfit(name: str, function: Callable[..., Any], named: Sequence[str], wrong: TypeError) -> tuple[str, str]:
+def misfit(
+    name: str, function: Callable[..., Any], named: Sequence[str], wrong: TypeError
+) -> tuple[str, str]:
     """Why a call does not fit a function of the language, and how the function is called."""
     _, *parameters = inspect.signature(function).parameters.values()
     known = [p.name for p in parameters]

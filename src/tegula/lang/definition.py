@@ -70,7 +70,13 @@ class Definition:
             tree = self.source.tree
         except SourceNotFound:
             return self.location
-        arguments = [*tree.args.posonlyargs, *tree.args.args, *tree.args.kwonlyargs, tree.args.vararg, tree.args.kwarg]
+        arguments = [
+            *tree.args.posonlyargs,
+            *tree.args.args,
+            *tree.args.kwonlyargs,
+            tree.args.vararg,
+            tree.args.kwarg,
+        ]
         return next(self.source.location(a) for a in arguments if a is not None and a.arg == name)
 
     @property
@@ -83,7 +89,9 @@ class Definition:
 
     def _parameter(self, p: inspect.Parameter) -> Parameter:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise TypeMismatch(self.parameter_location(p.name), what=f"'{p.name}': kernels take no * or ** parameters")
+            raise TypeMismatch(
+                self.parameter_location(p.name), what=f"'{p.name}': kernels take no * or ** parameters"
+            )
         if p.annotation is p.empty:
             return Parameter(p.name, ANY, p.default)
         try:

@@ -120,7 +120,10 @@ class Joins(Expressions):
         if b is _DEAD and first is not None:
             second = self._anything(first.type, q.region)
         if first is not None and second is not None:
-            first, second = self.filled(first, second.type, p.region), self.filled(second, first.type, q.region)
+            first, second = (
+                self.filled(first, second.type, p.region),
+                self.filled(second, first.type, q.region),
+            )
         if first is None or second is None or first.type != second.type:
             return _keep(Conflict(conflict(name, known if a is _DEAD else a, known if b is _DEAD else b)))
         return Merge([first], [second], lambda results: self._rebuilt(name, next(results), a, b))
@@ -148,7 +151,9 @@ class Joins(Expressions):
 
     def filled(self, x: Value, wanted: Type, region: Region) -> Value:
         """x at the end of a region; where a full tile is wanted, a partial one gets 0 for its absent lanes."""
-        if not (isinstance(x.type, TileType) and x.type.partial and wanted == TileType(x.type.dtype, x.type.shape)):
+        if not (
+            isinstance(x.type, TileType) and x.type.partial and wanted == TileType(x.type.dtype, x.type.shape)
+        ):
             return x
         with self.within(region):
             return self.builder.one(TileFillAbsent, [x])

@@ -15,7 +15,8 @@ ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch")
 
 def array_type(t: Type) -> ArrayType:
     require(isinstance(t, ArrayType), f"expected an array, got {t}")
-    return t  # type: ignore[return-value]
+    assert isinstance(t, ArrayType)
+    return t
 
 
 def require_indices(array: ArrayType, indices: Sequence[Type]) -> None:
@@ -77,7 +78,10 @@ class ArrayAtomic(TileOp):
         require_type(operands[1], array.dtype, "the array holds")
         require_indices(array, operands[2:])
         require(attrs["op"] in ATOMICS, f"no atomic '{attrs['op']}'")
-        require(not scalar_of(array.dtype).is_bool or attrs["op"] == "exch", f"atomic {attrs['op']} is not defined for bool")
+        require(
+            not scalar_of(array.dtype).is_bool or attrs["op"] == "exch",
+            f"atomic {attrs['op']} is not defined for bool",
+        )
         bitwise = attrs["op"] in ("and", "or", "xor")
         require(
             not bitwise or scalar_of(array.dtype).is_int,

@@ -66,7 +66,6 @@ class TileOp(Op):
         raise NotImplementedError(cls.NAME)
 
 
-
 def public(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a build function available to kernels as `tg.<name>`.
 
@@ -96,7 +95,7 @@ def element(t: Type) -> ElementType:
     """The type as an element type; TypeRule otherwise."""
     if not is_element(t):
         raise TypeRule(f"expected a scalar, vector or matrix, got {t}")
-    return t  # type: ignore[return-value]
+    return t
 
 
 class Elementwise(TileOp):

@@ -28,7 +28,8 @@ UPDATES = ("add", "sub", "and", "or", "xor")
 
 def buffer_type(t: Type) -> BufType:
     require(isinstance(t, BufType), f"expected a tile, got {t}")
-    return t  # type: ignore[return-value]
+    assert isinstance(t, BufType)
+    return t
 
 
 class BufNew(TileOp):
@@ -114,7 +115,9 @@ def is_packed(buffer: Value) -> bool:
     if not is_packed(owner.operands[0]):
         return False
     expected = 1
-    for n, dim, step in reversed(list(zip(owner.attrs["shape"], owner.attrs["dims"], owner.attrs["steps"], strict=True))):
+    for n, dim, step in reversed(
+        list(zip(owner.attrs["shape"], owner.attrs["dims"], owner.attrs["steps"], strict=True))
+    ):
         stride = step
         for extent in base[dim + 1 :] if dim >= 0 else ():
             stride *= extent

@@ -32,9 +32,7 @@ def _atomic(name: str, op: str, doc: str) -> None:
             raise TypeRule(f"atomics work on arrays, got {describe(a)}")
         require(len(args) == a.type.ndim + 1, f"atomic_{name} takes {a.type.ndim} indices and a value")
         *index, value = args
-        return b.one(
-            ArrayAtomic, [a, b._stored(value, a.type.dtype), *b._array_indices(a, index)], {"op": op}
-        )
+        return b.one(ArrayAtomic, [a, b.stored(value, a.type.dtype), *b.array_indices(a, index)], {"op": op})
 
     build.__doc__ = doc
     public(f"atomic_{name}")(build)
@@ -55,7 +53,7 @@ for _name, _op, _what in (
 
 @public("atomic_cas")
 def atomic_cas(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
-    """atomic_cas(a, i, ..., expected, value): stores the value if the element equals `expected`; the previous element."""
+    """atomic_cas(a, i, ..., expected, value): stores the value where the element equals `expected`; the old element."""
     if not (isinstance(a, Value) and isinstance(a.type, ArrayType)):
         raise TypeRule(f"atomics work on arrays, got {describe(a)}")
     require(
@@ -64,7 +62,7 @@ def atomic_cas(b: KernelBuilder, a: Operand, *args: Operand) -> Value:
     )
     *index, expected, value = args
     t = a.type.dtype
-    return b.one(ArrayCas, [a, b._stored(expected, t), b._stored(value, t), *b._array_indices(a, index)])
+    return b.one(ArrayCas, [a, b.stored(expected, t), b.stored(value, t), *b.array_indices(a, index)])
 
 
 @public("tile_stack")
@@ -76,32 +74,32 @@ def tile_stack(b: OpBuilder, capacity: Operand, dtype: Operand) -> Value:
     return b.one(StackNew, [], {"type": StackType(element_type(dtype), capacity)})
 
 
-def _stack(x: Operand) -> Value:
+def _stack(x: Operand) -> tuple[Value, StackType]:
     if isinstance(x, Value) and isinstance(x.type, StackType):
-        return x
+        return x, x.type
     raise TypeRule(f"expected a tile stack, got {describe(x)}")
 
 
 @public("tile_stack_push")
 def tile_stack_push(b: OpBuilder, s: Operand, value: Operand, has_value: Operand = True) -> Value:
     """Threads with `has_value` push their value; the slot written, or -1."""
-    stack = _stack(s)
-    return b.one(StackPush, [stack, b.value(value, stack.type.dtype), b.truth(has_value)])  # type: ignore[union-attr]
+    stack, t = _stack(s)
+    return b.one(StackPush, [stack, b.value(value, t.dtype), b.truth(has_value)])
 
 
 @public("tile_stack_pop")
 def tile_stack_pop(b: OpBuilder, s: Operand) -> tuple[Any, ...]:
     """Every thread takes one element: (value, slot), slot -1 where the stack was empty."""
-    return tuple(b.emit(StackPop, [_stack(s)]))
+    return tuple(b.emit(StackPop, [_stack(s)[0]]))
 
 
 @public("tile_stack_clear")
 def tile_stack_clear(b: OpBuilder, s: Operand) -> None:
     """Empties the stack."""
-    b.emit(StackClear, [_stack(s)])
+    b.emit(StackClear, [_stack(s)[0]])
 
 
 @public("tile_stack_count")
 def tile_stack_count(b: OpBuilder, s: Operand) -> Value:
     """The number of elements; may be called by some threads only."""
-    return b.one(StackCount, [_stack(s)])
+    return b.one(StackCount, [_stack(s)[0]])

@@ -8,7 +8,7 @@ from typing import Any
 
 from tegula.ir import Value
 from tegula.ops import scalar as S
-from tegula.ops.base import REGISTRY, TypeRule, public, require
+from tegula.ops.base import REGISTRY, TypeRule, element, public, require
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe
 from tegula.ops.convert import Bitcast
 from tegula.ops.vector import VecMake, VecSplat
@@ -157,12 +157,12 @@ def copysign(b: OpBuilder, x: Operand, y: Operand) -> Operand:
 @public("where")
 def where(b: OpBuilder, condition: Operand, x: Operand, y: Operand) -> Operand:
     """x where the condition holds, else y. A bool scalar picks whole values, a bool tile element by element."""
-    if isinstance(condition, bool) and not isinstance(condition, Value):
+    if isinstance(condition, bool):
         return x if condition else y
     if any(b.is_tile(v) for v in (condition, x, y)):
-        kept, rebuild = b._literals_apart([condition, x, y])
+        kept, rebuild = b.literals_apart([condition, x, y])
         return b.map(lambda args: where(b, *rebuild(args)), kept)
-    left, right = b._unified("where", [x, y])
+    left, right = b.unified("where", [x, y])
     return b.one(S.Select, [b.truth(condition), left, right])
 
 
@@ -231,7 +231,7 @@ def vector(b: OpBuilder, *args: Operand, length: int | None = None, dtype: Opera
     if not args:
         return b.const(0, VecType(length or 1, scalar or float32))
     values = [b.value(x, scalar) for x in args]
-    scalar = scalar or scalar_of(values[0].type)  # type: ignore[arg-type]
+    scalar = scalar or scalar_of(element(values[0].type))
     return composite(b, VecType(length or len(values), scalar), values)
 
 
@@ -271,7 +271,7 @@ def dot(b: OpBuilder, x: Operand, y: Operand) -> Value:
     """The inner product of two vectors."""
     left, right = _vector(b, x), _vector(b, y)
     require(left.type == right.type, f"dot needs two vectors of one type, got {left.type} and {right.type}")
-    return b._inner(b.components_of(left), b.components_of(right))
+    return b.inner(b.components_of(left), b.components_of(right))
 
 
 @public("length_sq")
@@ -291,10 +291,10 @@ def normalize(b: OpBuilder, x: Operand) -> Value:
     """The vector over its length; zeros for a vector of length 0."""
     size = length(b, x)
     vec = _vector(b, x)
-    zero = b.const(0.0, size.type)  # type: ignore[arg-type]
+    zero = b.const(0.0, element(size.type))
     positive = b.one(S.Cmp, [size, zero], {"pred": "gt"})
     scaled = b.one(S.Div, [vec, b.one(VecSplat, [size], {"type": vec.type})])
-    return b.one(S.Select, [positive, scaled, b.const(0.0, vec.type)])  # type: ignore[arg-type]
+    return b.one(S.Select, [positive, scaled, b.const(0.0, element(vec.type))])
 
 
 @public("cross")
@@ -313,7 +313,7 @@ def cross(b: OpBuilder, x: Operand, y: Operand) -> Value:
 def outer(b: OpBuilder, x: Operand, y: Operand) -> Value:
     """The outer product of two vectors: entry (i, j) is x[i] * y[j]."""
     u, v = b.components_of(_vector(b, x)), b.components_of(_vector(b, y))
-    scalar = scalar_of(b.value(x).type)  # type: ignore[arg-type]
+    scalar = scalar_of(element(b.value(x).type))
     entries = [b.one(REGISTRY["mul"], [p, q]) for p in u for q in v]
     return b.one(VecMake, entries, {"type": MatType(len(u), len(v), scalar)})
 

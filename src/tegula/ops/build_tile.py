@@ -287,10 +287,18 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
         if not isinstance(n, int):
             raise TypeRule("", "", "NotConstant", culprit=n, what="the shape of a tile")
     known = TileType(float32, tuple(n for n in entries if n != -1)).size
-    require(entries.count(-1) <= 1 and known > 0, f"cannot reshape {whole} to {entries}", "the number of elements must stay the same")
+    require(
+        entries.count(-1) <= 1 and known > 0,
+        f"cannot reshape {whole} to {entries}",
+        "the number of elements must stay the same",
+    )
     made = check_shape([total // known if n == -1 else n for n in entries])
     if isinstance(t, Value) and isinstance(t.type, BufType):
-        require(is_packed(t), "only a whole tile or a view of neighbouring elements can be reshaped", "copy it first: tg.copy(...)")
+        require(
+            is_packed(t),
+            "only a whole tile or a view of neighbouring elements can be reshaped",
+            "copy it first: tg.copy(...)",
+        )
         return b.one(BufReshape, [t], {"shape": made})
     return b.one(TileReshape, [b.tile(t)], {"shape": made})
 

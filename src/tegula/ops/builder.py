@@ -5,13 +5,14 @@ Everything here raises `TypeRule` for operands that do not fit; the frontend add
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tegula.ir import Builder, Op, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.base import REGISTRY, TileOp, TypeRule, cast_help, require
+from tegula.ops.base import REGISTRY, TileOp, TypeRule, cast_help, element, require
 from tegula.ops.buffer import BufRead, BufWrite
 from tegula.ops.control import Yield
 from tegula.ops.convert import Cast
@@ -30,6 +31,7 @@ from tegula.types import (
     components,
     element_shape,
     float32,
+    from_numpy,
     int32,
     is_element,
     scalar_of,
@@ -130,13 +132,16 @@ class OpBuilder(Builder):
             x = x.item()
         if isinstance(x, LITERALS):
             default = bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else float32
-            target = (
-                scalar_of(like.dtype if isinstance(like, TileType) else like) if like is not None else default
-            )  # type: ignore[arg-type]
+            if like is not None:
+                target = scalar_of(element(like.dtype if isinstance(like, TileType) else like))
+            else:
+                target = default
             self._check_adapts(x, target)
             return self.const(x, target)
-        if isinstance(x, np.ndarray) and x.ndim in (1, 2):
-            return self._array_constant(x)
+        if isinstance(x, np.ndarray):
+            entries = cast("NDArray[Any]", x)
+            if entries.ndim in (1, 2):
+                return self._array_constant(entries)
         raise TypeRule(f"expected a value, got {describe(x)}", culprit=x)
 
     def _check_adapts(self, literal: bool | int | float, target: DType) -> None:
@@ -151,9 +156,7 @@ class OpBuilder(Builder):
             return
         raise LiteralRule(f"expected {target}, got {literal!r}", expected=target)
 
-    def _array_constant(self, x: np.ndarray) -> Value:
-        from tegula.types import from_numpy
-
+    def _array_constant(self, x: NDArray[Any]) -> Value:
         scalar = from_numpy(x.dtype)
         made: ElementType = (
             VecType(x.shape[0], scalar) if x.ndim == 1 else MatType(x.shape[0], x.shape[1], scalar)
@@ -202,7 +205,10 @@ class OpBuilder(Builder):
         types = [t.type.dtype if isinstance(t.type, TileType) else t.type for t in tiles]
         region = self.region_of(types, lambda args: self._element_result(function(args)))
         for op in region.walk():
-            require(not getattr(op, "COOPERATIVE", False), f"a mapped function cannot use tiles, as {op.NAME} does")
+            require(
+                not getattr(op, "COOPERATIVE", False),
+                f"a mapped function cannot use tiles, as {op.NAME} does",
+            )
         return self.one(TileMap, [*tiles, *_captured(region)], None, [region])
 
     def _element_result(self, x: Operand) -> Value:
@@ -237,11 +243,11 @@ class OpBuilder(Builder):
     ) -> Operand:
         """Apply a lane op to scalars, vectors and matrices, or element by element to tiles."""
         if any(self.is_tile(x) for x in operands):
-            kept, rebuild = self._literals_apart(operands)
+            kept, rebuild = self.literals_apart(operands)
             return self.map(lambda args: self.elementwise(op, rebuild(args), attrs), kept)
-        return self.one(op, self._unified(op.NAME, operands), attrs)
+        return self.one(op, self.unified(op.NAME, operands), attrs)
 
-    def _literals_apart(
+    def literals_apart(
         self, operands: Sequence[Operand]
     ) -> tuple[list[Operand], Callable[[list[Value]], list[Operand]]]:
         """Literals stay literals inside a map's region, where they adapt to the elements."""
@@ -253,7 +259,7 @@ class OpBuilder(Builder):
 
         return [x for x, is_literal in zip(operands, literal, strict=True) if not is_literal], rebuild
 
-    def _unified(self, name: str, operands: Sequence[Operand]) -> list[Value]:
+    def unified(self, name: str, operands: Sequence[Operand]) -> list[Value]:
         """Literals take the type of the other operands."""
         typed = [x for x in operands if isinstance(x, Value)]
         like = typed[0].type if typed else None
@@ -266,7 +272,7 @@ class OpBuilder(Builder):
                 made = self.value(x, like)
             except TypeRule as e:
                 raise self._mixed(name, x, like, e) from None
-            if like is not None and made.type != like and is_element(like) and scalar_of(like) == made.type:  # type: ignore[arg-type]
+            if is_element(like) and made.type != like and scalar_of(like) == made.type:
                 made = self.one(VecSplat, [made], {"type": like})
             out.append(made)
         return out
@@ -282,7 +288,7 @@ class OpBuilder(Builder):
         if op == "pos":
             return a
         if isinstance(a, LITERALS):
-            return (not a if isinstance(a, bool) else ~a) if op == "not" else -a  # type: ignore[operator]
+            return (not a if isinstance(a, bool) else ~a) if op == "not" else -a
         return self.elementwise(REGISTRY[op], [a])
 
     def logical_not(self, a: Operand) -> Operand:
@@ -304,9 +310,9 @@ class OpBuilder(Builder):
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
             return bool(S.COMPARISONS[pred](a, b))
         if self.is_tile(a) or self.is_tile(b):
-            kept, rebuild = self._literals_apart([a, b])
+            kept, rebuild = self.literals_apart([a, b])
             return self.map(lambda args: self.compare(pred, *rebuild(args)), kept)
-        left, right = self._unified(pred, [a, b])
+        left, right = self.unified(pred, [a, b])
         result = self.one(S.Cmp, [left, right], {"pred": pred})
         if not isinstance(result.type, VecType | MatType):
             return result
@@ -322,7 +328,7 @@ class OpBuilder(Builder):
 
     def components_of(self, x: Value) -> list[Value]:
         """The scalars of a vector or matrix, row-major."""
-        shape = element_shape(x.type)  # type: ignore[arg-type]
+        shape = element_shape(element(x.type))
         return [
             self.one(VecExtract, [x, *(self.const(i, int32) for i in index)]) for index in np.ndindex(*shape)
         ]
@@ -334,8 +340,9 @@ class OpBuilder(Builder):
         if self.is_tile(x):
             return self.map(lambda args: self.cast(args[0], to), [x])
         made = self.value(x)
-        require(is_element(made.type), f"cannot convert {describe(x)} to {to}")
-        return made if scalar_of(made.type) == to else self.one(Cast, [made], {"to": to})  # type: ignore[arg-type]
+        if not is_element(made.type):
+            raise TypeRule(f"cannot convert {describe(x)} to {to}")
+        return made if scalar_of(made.type) == to else self.one(Cast, [made], {"to": to})
 
     def _literal_cast(self, x: bool | int | float, to: DType) -> Value:
         if isinstance(x, int) and not isinstance(x, bool) and to.is_int:
@@ -362,8 +369,8 @@ class OpBuilder(Builder):
             return self._composite_binary(op, a, b)
         if op == "pow":
             return self._power(a, b)
-        left, right = self._unified(op, [a, b])
-        if op == "mod" and scalar_of(left.type).is_float:  # type: ignore[arg-type]
+        left, right = self.unified(op, [a, b])
+        if op == "mod" and scalar_of(element(left.type)).is_float:
             self._same(op, left, right)
             return self.call("mod", left, right)
         return self.one(REGISTRY[op], [left, right])
@@ -380,7 +387,7 @@ class OpBuilder(Builder):
             )
 
     def _tile_binary(self, op: str, a: Operand, b: Operand) -> Value:
-        composite = []
+        composite: list[bool] = []
         for x in (a, b):
             t = x.type.dtype if self.is_tile(x) else x.type if isinstance(x, Value) else float32
             composite.append(isinstance(t, VecType | MatType))
@@ -389,7 +396,7 @@ class OpBuilder(Builder):
                 f"'{SYMBOLS[op]}' between two tiles of vectors or matrices is not defined",
                 "one side must hold scalars; use tg.tile_map with tg.cw_mul or tg.cw_div",
             )
-        kept, rebuild = self._literals_apart([a, b])
+        kept, rebuild = self.literals_apart([a, b])
         return self.map(lambda args: self.binary(op, *rebuild(args)), kept)
 
     def _composite_binary(self, op: str, a: Operand, b: Operand) -> Value:
@@ -428,19 +435,20 @@ class OpBuilder(Builder):
         x, y = self.value(a), self.value(b)
         rows_of_x = _as_rows(self, x, column=False)
         rows_of_y = _as_rows(self, y, column=True)
-        if len(rows_of_x[0]) != len(rows_of_y) or scalar_of(x.type) != scalar_of(y.type):  # type: ignore[arg-type]
+        scalar = scalar_of(element(x.type))
+        if len(rows_of_x[0]) != len(rows_of_y) or scalar != scalar_of(element(y.type)):
             raise TypeRule(f"cannot multiply {x.type} by {y.type}")
         entries = [
-            self._inner([r[k] for k in range(len(r))], [row[c] for row in rows_of_y])
+            self.inner([r[k] for k in range(len(r))], [row[c] for row in rows_of_y])
             for r in rows_of_x
             for c in range(len(rows_of_y[0]))
         ]
-        scalar = scalar_of(x.type)  # type: ignore[arg-type]
         if isinstance(x.type, VecType) or isinstance(y.type, VecType):
             return self.one(VecMake, entries, {"type": VecType(len(entries), scalar)})
         return self.one(VecMake, entries, {"type": MatType(len(rows_of_x), len(rows_of_y[0]), scalar)})
 
-    def _inner(self, a: Sequence[Value], b: Sequence[Value]) -> Value:
+    def inner(self, a: Sequence[Value], b: Sequence[Value]) -> Value:
+        """The sum of the products of two equally long rows of scalars, summed from the first."""
         total = self.one(S.Mul, [a[0], b[0]])
         for x, y in zip(a[1:], b[1:], strict=True):
             total = self.one(S.Add, [total, self.one(S.Mul, [x, y])])
@@ -455,14 +463,14 @@ class OpBuilder(Builder):
             raise TypeRule(
                 "an integer power needs a constant exponent of 0 or more", "cast to float for other powers"
             )
-        left, right = self._unified(
+        left, right = self.unified(
             "pow", [a, float(b) if isinstance(b, int) and not isinstance(b, bool) else b]
         )
         self._same("pow", left, right)
         return self.call("pow", left, right)
 
     def _int_power(self, base: Value, exponent: int) -> Value:
-        result = self.const(1, base.type)  # type: ignore[arg-type]
+        result = self.const(1, element(base.type))
         square = base
         while exponent:
             if exponent & 1:
@@ -498,7 +506,7 @@ class OpBuilder(Builder):
 
 
 def _captured(region: Region) -> list[Value]:
-    """Values that a mapped function uses from outside: they become arguments of the region, the same for every element."""
+    """Values that a mapped function uses from outside become arguments of the region, the same for every element."""
     inside = {v for op in region.walk() for v in op.results} | set(region.args)
     inside |= {a for op in region.walk() for nested in op.regions for a in nested.args}
     taken: dict[Value, Value] = {}
@@ -507,7 +515,10 @@ def _captured(region: Region) -> list[Value]:
             if operand in inside:
                 continue
             if not is_element(operand.type):
-                raise TypeRule(f"a mapped function cannot use a {describe(operand)} from outside", "pass it as an argument")
+                raise TypeRule(
+                    f"a mapped function cannot use a {describe(operand)} from outside",
+                    "pass it as an argument",
+                )
             if operand not in taken:
                 taken[operand] = Value(operand.type, region, operand.name)
                 region.args.append(taken[operand])

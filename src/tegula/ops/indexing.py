@@ -9,14 +9,14 @@ from typing import Any
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
-from tegula.ops.base import TypeRule, require
+from tegula.ops.base import TypeRule, element, require
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe
 from tegula.ops.control import For
 from tegula.ops.convert import Cast
 from tegula.ops.lane import Tid
 from tegula.ops.tile import TileExtract, TileGather, TileSlice
-from tegula.ops.vector import VecExtract, VecInsert
+from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
 from tegula.types import (
     ArrayType,
     BufType,
@@ -77,7 +77,7 @@ class KernelBuilder(OpBuilder):
             f"an array with {t.ndim} dimensions takes at most {t.ndim} indices, got {len(index)}",
         )
         if len(index) == t.ndim and not any(isinstance(i, slice) for i in index):
-            return self.one(ArrayLoad, [x, *self._array_indices(x, index)])
+            return self.one(ArrayLoad, [x, *self.array_indices(x, index)])
         operands: list[Value] = [x]
         spec: list[Any] = []
         for d, i in enumerate([*index, *[slice(None)] * (t.ndim - len(index))]):
@@ -90,7 +90,8 @@ class KernelBuilder(OpBuilder):
                 spec.append("index")
         return self.one(ArrayView, operands, {"spec": tuple(spec)})
 
-    def _array_indices(self, x: Value, index: Sequence[Operand]) -> list[Value]:
+    def array_indices(self, x: Value, index: Sequence[Operand]) -> list[Value]:
+        """The indices of an array's dimensions as integers; negative constants count from the end."""
         return [self._array_index(x, d, i) for d, i in enumerate(index)]
 
     def _array_index(self, x: Value, dim: int, i: Operand) -> Value:
@@ -126,8 +127,6 @@ class KernelBuilder(OpBuilder):
     def _component(self, x: Value, t: VecType | MatType, index: Sequence[Operand]) -> Value:
         if isinstance(t, MatType) and len(index) == 1:
             entries = [self._component(x, t, (index[0], c)) for c in range(t.cols)]
-            from tegula.ops.vector import VecMake
-
             return self.one(VecMake, entries, {"type": VecType(t.cols, t.dtype)})
         return self.one(VecExtract, [x, *self._component_indices(t, index)])
 
@@ -144,8 +143,9 @@ class KernelBuilder(OpBuilder):
         value = self.index(i)
         if nonnegative(value):
             return value
-        negative = self.one(S.Cmp, [value, self.const(0, value.type)], {"pred": "lt"})  # type: ignore[arg-type]
-        return self.one(S.Select, [negative, self.one(S.Add, [value, self.const(n, value.type)]), value])  # type: ignore[arg-type]
+        t = element(value.type)
+        negative = self.one(S.Cmp, [value, self.const(0, t)], {"pred": "lt"})
+        return self.one(S.Select, [negative, self.one(S.Add, [value, self.const(n, t)]), value])
 
     def _tile_subscript(self, x: Value, t: TileType | BufType, index: Sequence[Operand]) -> Value:
         gathers = [k for k, i in enumerate(index) if self.is_tile(i)]
@@ -212,7 +212,7 @@ class KernelBuilder(OpBuilder):
         if isinstance(t, ArrayType):
             if any(isinstance(i, slice) for i in index) or len(index) < t.ndim:
                 raise TypeRule("slices of arrays cannot be assigned", "use tg.tile_store")
-            self.emit(ArrayStore, [x, self._stored(value, t.dtype), *self._array_indices(x, index)])
+            self.emit(ArrayStore, [x, self.stored(value, t.dtype), *self.array_indices(x, index)])
             return None
         if isinstance(t, BufType):
             self._assign_tile(x, t, index, value)
@@ -221,7 +221,8 @@ class KernelBuilder(OpBuilder):
             return self._assign_component(x, t, index, value)
         raise TypeRule(f"{describe(x)} cannot be assigned to by index")
 
-    def _stored(self, value: Operand, t: Any) -> Value:
+    def stored(self, value: Operand, t: ElementType) -> Value:
+        """The value for a place that holds `t`: literals take that type."""
         made = self.value(value, t)
         if made.type != t and isinstance(value, LITERALS):
             made = self.full_element(made, t)
@@ -229,9 +230,8 @@ class KernelBuilder(OpBuilder):
             raise TypeRule(f"a tile cannot be stored as {t}", "take its element: t[0]")
         return made
 
-    def full_element(self, scalar: Value, t: Any) -> Value:
-        from tegula.ops.vector import VecSplat
-
+    def full_element(self, scalar: Value, t: ElementType) -> Value:
+        """A scalar as every component of a `t`."""
         return scalar if t == scalar.type else self.one(VecSplat, [scalar], {"type": t})
 
     def _assign_tile(self, x: Value, t: BufType, index: Sequence[Operand], value: Operand) -> None:
@@ -239,11 +239,12 @@ class KernelBuilder(OpBuilder):
             view = self.view(x, index)
             assert isinstance(view.type, BufType)
             source = self.tile(value) if self.is_tile(value) else self.full(view.type.shape, value, t.dtype)
-            require(source.type.dtype == t.dtype, f"the tile holds {t.dtype}, the value {source.type.dtype}")  # type: ignore[union-attr]
+            assert isinstance(source.type, TileType)
+            require(source.type.dtype == t.dtype, f"the tile holds {t.dtype}, the value {source.type.dtype}")
             self.write(view, self.broadcast(source, view.type.shape))
             return
         indices = self._element_indices(t, index)
-        self.emit(BufSet, [x, self._stored(value, accessed(t, [i.type for i in indices])), *indices])
+        self.emit(BufSet, [x, self.stored(value, accessed(t, [i.type for i in indices])), *indices])
 
     def _assign_component(
         self, x: Value, t: VecType | MatType, index: Sequence[Operand], value: Operand
@@ -259,14 +260,14 @@ class KernelBuilder(OpBuilder):
         return self.one(VecInsert, [x, self.value(value, t.dtype), *self._component_indices(t, index)])
 
     def update_subscript(self, op: str, x: Operand, index: Sequence[Operand], value: Operand) -> Value | None:
-        """x[index] op= value. On tiles and arrays + - & | ^ are atomic between lanes; elsewhere read, compute, write."""
+        """x[index] op= value. On tiles and arrays + - & | ^ are atomic between lanes; else read, compute, write."""
         t = x.type if isinstance(x, Value) else None
         whole = not any(isinstance(i, slice) or self.is_tile(i) for i in index)
         if isinstance(t, BufType) and whole and len(index) >= len(t.shape):
             indices = self._element_indices(t, index)
             if op in ("add", "sub", "and", "or", "xor"):
                 element = accessed(t, [i.type for i in indices])
-                self.emit(BufUpdate, [x, self._stored(value, element), *indices], {"op": op})
+                self.emit(BufUpdate, [x, self.stored(value, element), *indices], {"op": op})
                 return None
             self.emit(
                 BufSet, [x, self.value(self.binary(op, self.one(BufGet, [x, *indices]), value)), *indices]
@@ -276,8 +277,8 @@ class KernelBuilder(OpBuilder):
             self.inplace(op, self.view(x, index), value)
             return None
         if isinstance(t, ArrayType) and whole and len(index) == t.ndim and _is_atomic(op, t.dtype):
-            added = self._stored(value, t.dtype)
-            self.emit(ArrayAtomic, [x, added, *self._array_indices(x, index)], {"op": op})
+            added = self.stored(value, t.dtype)
+            self.emit(ArrayAtomic, [x, added, *self.array_indices(x, index)], {"op": op})
             return None
         return self.assign_subscript(x, index, self.binary(op, self.subscript(x, index), value))
 
@@ -342,7 +343,7 @@ def nonnegative(value: Value) -> bool:
     if isinstance(owner, ArrayShape):
         return True
     if isinstance(owner, Cast):
-        source, to = scalar_of(owner.operands[0].type), owner.attrs["to"]  # type: ignore[arg-type]
+        source, to = scalar_of(element(owner.operands[0].type)), owner.attrs["to"]
         return (
             source.is_int
             and to in (int32, int64)

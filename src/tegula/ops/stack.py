@@ -14,7 +14,8 @@ Attrs = Mapping[str, Any]
 
 def _stack(t: Type) -> StackType:
     require(isinstance(t, StackType), f"expected a tile stack, got {t}")
-    return t  # type: ignore[return-value]
+    assert isinstance(t, StackType)
+    return t
 
 
 class StackNew(TileOp):

@@ -386,9 +386,9 @@ def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tup
 
 
 class TileReduce(TileOp):
-    """Operand: tile. Region: (a, b) -> combined, associative and commutative. Attributes: `axis` (None: all), `keepdims`.
-    The order is unspecified; elements of absent lanes are skipped. A reduction along an axis other than the last keeps
-    the tile partial."""
+    """Operand: tile. Region: (a, b) -> combined, associative and commutative. Attributes: `axis` (None: all),
+    `keepdims`. The order is unspecified; elements of absent lanes are skipped. A reduction along an axis other than
+    the last keeps the tile partial."""
 
     __slots__ = ()
     NAME = "tile.reduce"

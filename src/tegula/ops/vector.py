@@ -82,7 +82,8 @@ class VecExtract(TileOp):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         composite, *indices = operands
         at = [
-            np.where((i >= 0) & (i < n), i.astype(np.intp), n - 1) for i, n in zip(indices, composite.shape[1:], strict=True)
+            np.where((i >= 0) & (i < n), i.astype(np.intp), n - 1)
+            for i, n in zip(indices, composite.shape[1:], strict=True)
         ]
         return composite[(np.arange(len(composite)), *(i.astype(np.intp) for i in at))]
 

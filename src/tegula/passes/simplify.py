@@ -87,9 +87,13 @@ def _exact(value: Any) -> Any:
 
 def _is_wrap(op: Op) -> bool:
     """`i + n if i < 0 else i` for an i that is never negative."""
-    condition, _, plain = (v.owner for v in op.operands)
+    condition = op.operands[0].owner
     index = op.operands[2]
-    if not isinstance(condition, Cmp) or condition.attrs["pred"] != "lt" or condition.operands[0] is not index:
+    if (
+        not isinstance(condition, Cmp)
+        or condition.attrs["pred"] != "lt"
+        or condition.operands[0] is not index
+    ):
         return False
     zero = condition.operands[1].owner
     return isinstance(zero, Const) and zero.attrs["value"] == 0 and never_negative(index)

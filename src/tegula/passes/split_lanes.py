@@ -80,7 +80,10 @@ class _Splitter:
                 UnorderedAccess(
                     a.op.loc,
                     other={"read": "reads", "write": "writes", "atomic": "updates"}[b.kind],
-                    notes=[(b.op.loc, "the other access"), (op.loc, "inside this, which differs between threads")],
+                    notes=[
+                        (b.op.loc, "the other access"),
+                        (op.loc, "inside this, which differs between threads"),
+                    ],
                 )
             )
 
@@ -158,7 +161,9 @@ class _Group:
         if self.made.intersection(op.operands) or any(v in self.splitter.views for v in op.operands):
             return True
         return any(
-            "io" in (a.kind, b.kind) or (a.kind, b.kind) != ("read", "read") and self._may_alias(a.value, b.value)
+            "io" in (a.kind, b.kind)
+            or (a.kind, b.kind) != ("read", "read")
+            and self._may_alias(a.value, b.value)
             for b in op.effects()
             for a in self.effects
         )

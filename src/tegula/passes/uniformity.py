@@ -116,7 +116,7 @@ Notes = list[tuple[Location, str]]
 
 
 def _divergence(ops: list[Op], condition: Op, known: Uniformity) -> CompileError:
-    first, *others = _in_source_order(ops)
+    first, *others = _in_source_order(ops, [condition])
     notes: Notes = [(condition.loc, "this condition differs between threads of a block")]
     if isinstance(condition, For):
         notes = [(condition.loc, "this range differs between threads of a block")]
@@ -133,7 +133,7 @@ def _divergence_help(condition: Op) -> str:
 
 
 def _after_return(at: Location | None, pairs: list[tuple[Op, Op]], known: Uniformity) -> CompileError:
-    first, *others = _in_source_order([op for op, _ in pairs])
+    first, *others = _in_source_order([op for op, _ in pairs], [])
     notes: Notes = [(at, "some threads leave here")] if at is not None else []
     parted = next(condition for op, condition in pairs if op is first)
     notes += _origin(_deciding(parted), known)
@@ -142,13 +142,17 @@ def _after_return(at: Location | None, pairs: list[tuple[Op, Op]], known: Unifor
 
 def _called(op: Op) -> str:
     """What the user wrote to get the op."""
-    return op.loc.subject or op.NAME.replace(".", "_")
+    return op.loc.subject or ("assigning a tile" if op.NAME.startswith("buf.") else op.NAME.replace(".", "_"))
 
 
-def _in_source_order(ops: list[Op]) -> list[Op]:
-    """One op for each place."""
-    places = {(op.loc.file, op.loc.line, op.loc.column): op for op in reversed(ops)}
-    return sorted(places.values(), key=lambda op: ops.index(op))
+def _in_source_order(ops: list[Op], conditions: list[Op]) -> list[Op]:
+    """One op for each place. Those that hand tiles to a join, at the place of its condition, and those that only keep a
+    tile under a name are left out where there are others."""
+    places = {c.loc for c in conditions}
+    written = [op for op in ops if op.loc not in places] or ops
+    named = [op for op in written if op.loc.subject] or written
+    first = {(op.loc.file, op.loc.line, op.loc.column): op for op in reversed(named)}
+    return sorted(first.values(), key=lambda op: named.index(op))
 
 
 def _also(others: list[Op]) -> Notes:

@@ -49,16 +49,29 @@ def allocate(shape: Sequence[int], dtype: DType) -> np.ndarray:
     return raw[start : start + size].view(numpy_dtype).reshape(tuple(shape))
 
 
-class array:  # noqa: N801
+class array:
     """An array of scalars, vectors or matrices with 1 to 4 dimensions and any strides.
 
     `data`: anything NumPy or DLPack understands, copied unless `copy=False` (then the memory is shared, and a copy is
     made only where the dtype differs). `dtype`: the element type, taken from the data by default; vector and matrix
     types take the last one or two dimensions of the data. `shape`: for new, zeroed memory, or to reshape the data.
-    As an annotation: `array[float]`, `array(dtype=float, ndim=2)`. TypeError or ValueError for data that does not fit."""
+    As an annotation: `array[float]`, `array(dtype=float, ndim=2)`. TypeError or ValueError for data that does not
+    fit."""
 
     __slots__ = (
-        *("_data", "access", "device", "dtype", "grad", "high", "launch_id", "low", "ndim", "packed", "requires_grad"),
+        *(
+            "_data",
+            "access",
+            "device",
+            "dtype",
+            "grad",
+            "high",
+            "launch_id",
+            "low",
+            "ndim",
+            "packed",
+            "requires_grad",
+        ),
         "writeable",
     )
 
@@ -96,7 +109,9 @@ class array:  # noqa: N801
         self._bind(host, made, get_device(device), ndim)
         self.requires_grad = requires_grad
 
-    def _bind(self, data: np.ndarray, dtype: ElementType, device: Device = CPU, ndim: int | None = None) -> None:
+    def _bind(
+        self, data: np.ndarray, dtype: ElementType, device: Device = CPU, ndim: int | None = None
+    ) -> None:
         """Take over memory whose trailing dimensions are the element's."""
         inner = element_shape(dtype)
         rank = data.ndim - len(inner)
@@ -205,7 +220,9 @@ class array:  # noqa: N801
         """Copy another array's elements; the shapes must agree."""
         data = source._data if isinstance(source, array) else np.asarray(source)
         if data.shape != self._data.shape:
-            raise ValueError(f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}")
+            raise ValueError(
+                f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
+            )
         self._data[...] = data.astype(self._data.dtype, copy=False)
         return self
 
@@ -224,7 +241,9 @@ class array:  # noqa: N801
         view = self._data.view()
         made = view.reshape(target)
         if made.size and not np.shares_memory(made, view):
-            raise ValueError(f"an array with strides {self.strides} cannot be reshaped to {shape} without a copy")
+            raise ValueError(
+                f"an array with strides {self.strides} cannot be reshaped to {shape} without a copy"
+            )
         return _wrap(made, self.dtype, self.device)
 
     def flatten(self) -> array:
@@ -309,11 +328,16 @@ def from_dlpack(data: object, dtype: object = None) -> array:
 
 
 def empty(
-    shape: int | Sequence[int], dtype: object = float, device: Device | str | None = None, requires_grad: bool = False
+    shape: int | Sequence[int],
+    dtype: object = float,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> array:
     """A new array with unspecified elements."""
     made = element_type(dtype)
-    result = _wrap(allocate((*_extents(shape), *element_shape(made)), scalar_of(made)), made, get_device(device))
+    result = _wrap(
+        allocate((*_extents(shape), *element_shape(made)), scalar_of(made)), made, get_device(device)
+    )
     result.requires_grad = requires_grad
     return result
 
@@ -330,14 +354,20 @@ def full(
 
 
 def zeros(
-    shape: int | Sequence[int], dtype: object = float, device: Device | str | None = None, requires_grad: bool = False
+    shape: int | Sequence[int],
+    dtype: object = float,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> array:
     """A new array of zeros."""
     return full(shape, 0, dtype, device, requires_grad)
 
 
 def ones(
-    shape: int | Sequence[int], dtype: object = float, device: Device | str | None = None, requires_grad: bool = False
+    shape: int | Sequence[int],
+    dtype: object = float,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
 ) -> array:
     """A new array of ones."""
     return full(shape, 1, dtype, device, requires_grad)
@@ -369,5 +399,3 @@ def clone(source: array, requires_grad: bool | None = None) -> array:
 def copy(dest: array, src: array) -> None:
     """Copy all elements of `src` to `dest`; the shapes must agree."""
     dest.assign(src)
-
-

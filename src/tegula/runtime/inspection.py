@@ -35,7 +35,9 @@ class Inspection:
         """For people."""
         loops = sum(op.NAME == "lanes" for op in self.final.walk())
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
-        for parameter, t, access in zip(self.kernel.parameters, self.wanted.types, self.wanted.access, strict=True):
+        for parameter, t, access in zip(
+            self.kernel.parameters, self.wanted.types, self.wanted.access, strict=True
+        ):
             lines.append(f"  {parameter.name}: {t}{_described(access)}")
         lines.append(f"lane loops: {loops} (the lanes meet before and after each)")
         lines.append(f"scratch memory per thread: {self.code.scratch_bytes} bytes (offset, size, what)")
@@ -54,7 +56,9 @@ def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection:
     prepare(ir, keep)
     known = for_cpu(ir, keep)
     target = get_target(config.cpu_target)
-    return Inspection(kernel, wanted, ir, stages, target, lower_kernel(ir, known, target, config.mode == "debug"))
+    return Inspection(
+        kernel, wanted, ir, stages, target, lower_kernel(ir, known, target, config.mode == "debug")
+    )
 
 
 def _described(access: AccessClass | None) -> str:

@@ -68,7 +68,7 @@ class Kernel(KernelDef):
     # Explaining ------------------------------------------------------------------------------------------------------
 
     def stages(self) -> dict[str, str]:
-        """The IR of the form compiled last, after each pass, by the pass's name; "source" is what the frontend built."""
+        """The IR of the form compiled last after each pass, by its name; "source" is what the frontend built."""
         return self._inspect().stages
 
     def ir(self, stage: str = SOURCE) -> str:

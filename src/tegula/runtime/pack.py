@@ -41,7 +41,7 @@ Packer = Callable[[Any], Packed]
 
 
 def packer(p: Parameter) -> Packer:
-    """How an argument of this parameter is checked and packed; calling it raises LaunchError for one that does not fit."""
+    """How an argument of this parameter is checked and packed. It raises LaunchError for one that does not fit."""
     wanted = p.annotation
     if isinstance(wanted, ArrayAnnotation):
         return _array_packer(p, wanted)
@@ -148,4 +148,3 @@ def _pack_any(p: Parameter, value: Any) -> Packed:
         return _pack_composite(p, made, value)
     found = value if isinstance(value, array) else _adopted(p, value)
     return found.launch_id, found.packed
-
