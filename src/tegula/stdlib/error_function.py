@@ -72,7 +72,7 @@ def erf(x: float64):  # noqa: F811
 
 @func
 def erfc(x: float32):
-    """1 - erf(x), accurate where that is small."""
+    """1 - erf(x), to 20 ulp where that is small."""
     a = tg.abs(x)
     near = 0.5 - tg.fma(x, tg._poly6(x * x, *ERF_32), x - 0.5)
     tail = tg._erfc_tail(tg.max(a, 0.5))
@@ -82,7 +82,7 @@ def erfc(x: float32):
 
 @func
 def erfc(x: float64):  # noqa: F811
-    """1 - erf(x), accurate where that is small."""
+    """1 - erf(x), to 20 ulp where that is small."""
     a = tg.abs(x)
     near = 0.5 - tg.fma(x, tg._poly12(x * x, *ERF_64), x - 0.5)
     tail = tg._erfc_tail(tg.max(a, 0.5))

@@ -216,7 +216,7 @@ def tanh(x: float32):
     z = x * x
     near = tg.fma(x * z, tg._poly5(z, *TANH_32), x)
     far = tg.copysign(1.0 - 1.0 / (tg._half_exp(tg.min(a + a, 40.0)) + 0.5), x)
-    return tg.where(tg.isnan(x), x, tg.where(a < 0.625, near, far))
+    return tg.where(tg.isnan(x), x, tg.where(a < 0.625, tg.copysign(near, x), far))
 
 
 @func
@@ -226,4 +226,4 @@ def tanh(x: float64):  # noqa: F811
     z = x * x
     near = tg.fma(x * z, tg._poly11(z, *TANH_64), x)
     far = tg.copysign(1.0 - 1.0 / (tg._half_exp(tg.min(a + a, 80.0)) + 0.5), x)
-    return tg.where(tg.isnan(x), x, tg.where(a < 0.625, near, far))
+    return tg.where(tg.isnan(x), x, tg.where(a < 0.625, tg.copysign(near, x), far))

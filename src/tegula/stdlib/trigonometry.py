@@ -96,7 +96,7 @@ def _two_over_pi(offset: uint32):
 def _quarter_far(x: float32):
     """The same for larger |x|: a product of integers with the digits of 2 / pi that matter."""
     bits = tg.bitcast(x, tg.uint32)
-    offset = ((bits >> 23) & 255) - 119  # digits above this give multiples of 4
+    offset = ((bits >> 23) & 255) - 120  # digits above this give multiples of 4
     w0, w1, w2 = tg._two_over_pi(offset)
     m = tg.uint64((bits & 0x7FFFFF) | 0x800000)
     product = ((m * tg.uint64(w0)) << 32) + m * tg.uint64(w1) + ((m * tg.uint64(w2)) >> 32)
@@ -147,7 +147,7 @@ def _high_product(a: uint64, b: uint64):
 @func
 def _quarter_far(x: float64):
     bits = tg.bitcast(x, tg.uint64)
-    offset = ((bits >> 52) & 2047) - 1012
+    offset = ((bits >> 52) & 2047) - 1013
     w0, w1, w2 = tg._two_over_pi(offset)
     m = (bits & 0xFFFFFFFFFFFFF) | 0x10000000000000
     middle_1 = m * w1
