@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from tegula.errors import InternalError
 from tegula.ir import AccessClass, Kernel, LaunchClass, Op, Region, Value
@@ -210,7 +210,7 @@ class _Parser:
         if not self.accept(token):
             self.fail(f"expected '{token}', found '{self.peek()}'")
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str) -> NoReturn:
         line = self.text.count("\n", 0, self.starts[min(self.at, len(self.starts) - 1)]) + 1
         raise InternalError(f"line {line} of the IR text: {message}")
 
@@ -258,7 +258,7 @@ class _Parser:
         regions: list[Region] = []
         while self.peek() in ("(", "{"):
             regions.append(self.region())
-        op = cls(operands, [t for _, _, t in results], attrs, regions, loc)  # type: ignore[misc]
+        op = cls(operands, [t for _, _, t in results], attrs, regions, loc)
         for value, (number, value_name, _) in zip(op.results, results, strict=True):
             value.name = value_name
             self.bind(number, value)
@@ -305,7 +305,7 @@ class _Parser:
         made = parse_type(token)
         if made is None:
             self.fail(f"'{token}' is not a type")
-        return made  # type: ignore[return-value]
+        return made
 
     def attributes(self) -> dict[str, Any]:
         self.expect("[")

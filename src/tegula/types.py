@@ -260,11 +260,10 @@ def _short(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, Eleme
 
 
 # vec2 .. vec4d, mat22 .. mat44d: the names users write, by suffix of the scalar type.
-NAMED_ELEMENTS: dict[str, ElementType] = {}
-for _n in (2, 3, 4):
-    NAMED_ELEMENTS |= _short(f"vec{_n}", partial(VecType, _n))
-for _n in (2, 3, 4):
-    NAMED_ELEMENTS |= _short(f"mat{_n}{_n}", partial(MatType, _n, _n))
+NAMED_ELEMENTS: dict[str, ElementType] = {
+    **{k: v for n in (2, 3, 4) for k, v in _short(f"vec{n}", partial(VecType, n)).items()},
+    **{k: v for n in (2, 3, 4) for k, v in _short(f"mat{n}{n}", partial(MatType, n, n)).items()},
+}
 
 
 def vector(length: int, dtype: object) -> VecType:

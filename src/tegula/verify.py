@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import REGISTRY
 from tegula.ops.base import TileOp, TypeRule
+from tegula.types import Type
 
 # Regions of these ops see nothing from outside, and hold lane ops only.
 ISOLATED = frozenset({"tile.map", "tile.reduce", "tile.scan"})
@@ -94,7 +96,8 @@ class _Verifier:
     def types(self, op: Op) -> None:
         try:
             operands = [v.type for v in op.operands]
-            wanted = type(op).infer(operands, op.attrs, op.regions)  # type: ignore[attr-defined]
+            assert isinstance(op, TileOp), "not a declared op"
+            wanted = op.infer(operands, op.attrs, op.regions)
         except TypeRule as error:
             self.fail(op, str(error) or f"operands do not fit: {error.fields}")
         except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -104,5 +107,5 @@ class _Verifier:
             self.fail(op, f"its results should be {_types(wanted)}, not {_types(actual)}")
 
 
-def _types(types: object) -> str:
-    return f"({', '.join(map(str, types))})"  # type: ignore[call-overload]
+def _types(types: Sequence[Type]) -> str:
+    return f"({', '.join(map(str, types))})"

@@ -268,7 +268,7 @@ class Expressions:
             return Term(f"tg.tile_transpose({a.text})", a.bound)
         if kind == "reshape":
             a = self.term(dtype, (size,) if len(shape) > 1 else (1, size), uniform, depth)
-            return Term(f"tg.tile_reshape({a.text}, {shape})", a.bound)
+            return Term(f"tg.tile_reshape(tg.copy({a.text}), {shape})", a.bound)
         if kind == "broadcast":
             a = self.term(dtype, (*shape[:-1], 1), uniform, depth)
             return Term(f"tg.tile_broadcast({a.text}, {shape})", a.bound)
@@ -306,7 +306,7 @@ class Expressions:
 
     @staticmethod
     def _ranked(text: str, rank: int) -> str:
-        return text if rank == 1 else f"tg.tile_reshape({text}, {(1,) * rank})"
+        return text if rank == 1 else f"tg.tile_reshape(tg.copy({text}), {(1,) * rank})"
 
     def scanned(self, dtype: str, shape: Shape, uniform: bool, depth: int) -> Term:
         kind = self.c.pick(["inclusive", "exclusive", "max_inclusive", "min_inclusive"])

@@ -516,7 +516,7 @@ class Maker(Expressions):
                 continue
             at = f"i * {OUT} + {self.room(n.dtype, size)}"
             if n.shape:
-                whole = n.text if len(n.shape) == 1 else f"tg.tile_reshape({n.text}, {size})"
+                whole = n.text if len(n.shape) == 1 else f"tg.tile_reshape(tg.copy({n.text}), {size})"
                 self.add(f"tg.tile_store(o_{n.dtype}, {whole}, offset={at})")
             else:
                 self.add(f"o_{n.dtype}[{at} + j] = {n.text}")

@@ -46,7 +46,8 @@ def _optimise(module: Any, target: CpuTarget) -> None:
     """LLVM's O2 without unrolling and without joining scalars into vectors: the code comes vectorised and blocked, and
     they cost a third more time."""
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = True
+    # LLVM 22 vectorises loops with wrapping narrow indices wrongly: see docs/design/002-loop-vectoriser.md.
+    options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False
     options.loop_interleaving = False

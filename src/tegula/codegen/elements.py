@@ -97,7 +97,7 @@ def _zero(dtype: DType) -> str:
     return "0" if register_type(dtype, 1).startswith("i") else "0.0"
 
 
-def _map(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
+def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> Components:
     args = [
         element(s, v, index, width, masked) if isinstance(v.type, TileType) else splat(s, v, width)
         for v in op.operands

@@ -196,9 +196,8 @@ def reduce(s: State, op: Op) -> None:
     result = s.allocate(op.result.name or "reduced", made.dtype, made.shape)
     kind = _combiner(op.regions[0])
     absent = t.partial and s.kernel.launch.partial
-    simple = kind is not None and components(t.dtype) == 1 and not absent
     whole = axis is None or len(t.shape) == 1
-    if not simple:
+    if kind is None or components(t.dtype) != 1 or absent:
         view = materialise(s, value)
         _reduce_generic(s, op.regions[0], view, t, result, None if whole else axis, absent)
     elif whole or axis == len(t.shape) - 1:

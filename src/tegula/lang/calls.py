@@ -371,18 +371,21 @@ class Calls(State):
 
     def _cast_to_fit(self, f: FuncDef, args: Sequence[Any], node: ast.AST | None) -> str:
         """The call with the casts that make the first overload of its length fit; "" if casts do not help."""
-        written = node.args if isinstance(node, ast.Call) and not node.keywords else []
+        if not isinstance(node, ast.Call) or node.keywords:
+            return ""
+        written = node.args
         for candidate in f.overloads:
-            wanted = [p.annotation for p in candidate.definition.parameters]
+            parameters = candidate.definition.parameters
             types = [explain.scalar(x) for x in args]
-            if not len(wanted) == len(written) == len(args) or None in types or bool_ in types:
+            if not len(parameters) == len(written) == len(args) or None in types or bool_ in types:
                 continue
-            if all(isinstance(t, DType) and not t.is_bool for t in wanted):
+            wanted = [a for p in parameters if isinstance(a := p.annotation, DType) and not a.is_bool]
+            if len(wanted) == len(parameters):
                 parts = [
-                    ast.unparse(n) if match(p, x) is not None else explain.cast_text(n, x, p.annotation)
-                    for n, x, p in zip(written, args, candidate.definition.parameters, strict=True)
+                    ast.unparse(n) if match(p, x) is not None else explain.cast_text(n, x, t)
+                    for n, x, p, t in zip(written, args, parameters, wanted, strict=True)
                 ]
-                return f"cast it: {ast.unparse(node.func)}({', '.join(parts)})"  # type: ignore[union-attr]
+                return f"cast it: {ast.unparse(node.func)}({', '.join(parts)})"
         return ""
 
     def _ordered(

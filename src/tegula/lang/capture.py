@@ -102,8 +102,9 @@ def capture(name: str, x: Any, loc: Location) -> Any:
     for builtin in BUILTINS:
         if x is getattr(builtins, builtin):
             return Builtin(builtin)
-    if getattr(x, "__tegula_builtin__", None):
-        return Builtin(x.__tegula_builtin__)
+    builtin = getattr(x, "__tegula_builtin__", None)
+    if builtin:
+        return Builtin(builtin)
     if isinstance(x, type):
         return Opaque(x)
     raise UnsupportedCapture(loc, help=_capture_help(x), name=name, type=_kind(x))

@@ -80,7 +80,7 @@ def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], st
     return None
 
 
-def conversion(node: ast.AST, x: Any, to: Type | None) -> str:
+def conversion(node: ast.AST, x: Any, to: object) -> str:
     """How to make a value the expected type."""
     if not isinstance(to, DType) or scalar(x) in (None, to):
         return ""

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 from tegula import errors as E
 from tegula.errors import CompileError
@@ -138,7 +138,7 @@ class State:
             return self.builder.loc
         return self.frame.source.location(node, self.frame.caller)
 
-    def mark(self, node: ast.AST) -> None:
+    def mark(self, node: ast.AST | None) -> None:
         """Ops built from now on come from this node."""
         self.builder.loc = self.location(node)
 
@@ -274,7 +274,7 @@ def describe_type(x: Binding) -> str:
     return str(getattr(x, "name", None) or x)
 
 
-def is_element_value(x: Binding) -> bool:
+def is_element_value(x: Binding) -> TypeGuard[Value]:
     return isinstance(x, Value) and is_element(x.type)
 
 

@@ -17,7 +17,7 @@ PUBLIC: dict[str, Callable[..., Any]] = {}
 
 class TypeRule(Exception):
     """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py,
-    `culprit` is the operand to point at, `expected` the type that the last operand should have had. The frontend fills
+    `culprit` is the operand to point at, `expected` the type or annotation that the last operand should have fitted. The frontend fills
     `written`: what the user wrote for each operand."""
 
     def __init__(
@@ -27,7 +27,7 @@ class TypeRule(Exception):
         error: str = "TypeMismatch",
         *,
         culprit: object = None,
-        expected: Type | None = None,
+        expected: object = None,
         **fields: Any,
     ) -> None:
         super().__init__(message)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tegula.ir import Value
 from tegula.ops import scalar as S
 from tegula.ops.base import TypeRule, public, require
 from tegula.ops.buffer import BufReshape, BufView, is_packed
-from tegula.ops.builder import Function, OpBuilder, Operand, describe
+from tegula.ops.builder import Function, OpBuilder, Operand, as_tuple, describe, is_tuple
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
 from tegula.ops.linear import TileMatmul
@@ -27,6 +27,7 @@ from tegula.ops.tile import (
     TileSlice,
     TileStore,
     check_shape,
+    dtype_of,
 )
 from tegula.types import (
     ArrayType,
@@ -46,7 +47,7 @@ STORAGES = ("register", "shared")
 
 def constant_shape(shape: Operand) -> tuple[int, ...]:
     """A tile shape from an int or a tuple of constants."""
-    entries = shape if isinstance(shape, tuple) else (shape,)
+    entries = as_tuple(shape)
     for n in entries:
         if not isinstance(n, int) or isinstance(n, bool):
             raise TypeRule("", "", "NotConstant", culprit=n, what="the shape of a tile")
@@ -140,13 +141,13 @@ def untile(b: OpBuilder, a: Operand) -> Value:
 
 
 def _offsets(b: OpBuilder, offset: Operand, rank: int) -> list[Value]:
-    entries = (0,) * rank if offset is None else offset if isinstance(offset, tuple) else (offset,)
+    entries = (0,) * rank if offset is None else as_tuple(offset)
     return [b.index(x) for x in entries]
 
 
-def _array(x: Operand) -> Value:
+def _array(x: Operand) -> tuple[Value, ArrayType]:
     if isinstance(x, Value) and isinstance(x.type, ArrayType):
-        return x
+        return x, x.type
     raise TypeRule(f"expected an array, got {describe(x)}", culprit=x)
 
 
@@ -164,9 +165,9 @@ def tile_load(
     """A tile of `shape` from array `a` at `offset` (elements; 0 by default). Elements outside the array are `fill`.
 
     `aligned=True` promises a dense array, a 16-byte aligned start and a tile inside the array."""
-    array = _array(a)
+    array, array_type = _array(a)
     shape = constant_shape(shape)
-    t = array.type.dtype  # type: ignore[union-attr]
+    t = array_type.dtype
     if isinstance(fill, int) and scalar_of(t).is_float:
         fill = float(fill)
     filling = b.const(fill, t) if not isinstance(fill, Value) else fill
@@ -184,23 +185,23 @@ def tile_store(
     aligned: Operand = False,
 ) -> None:
     """Write a tile to array `a` at `offset` (elements; 0 by default). Elements outside the array are dropped."""
-    array, value = _array(a), b.tile(t, partial=True)
+    (array, _), value = _array(a), b.tile(t, partial=True)
     attrs = {"bounds_check": bool(bounds_check), "aligned": bool(aligned)}
-    b.emit(TileStore, [array, value, *_offsets(b, offset, len(value.type.shape))], attrs)  # type: ignore[union-attr]
+    b.emit(TileStore, [array, value, *_offsets(b, offset, len(_tile_shape(value)))], attrs)
 
 
-def _tile_atomic(op: str) -> Any:
+def _tile_atomic(op: str) -> None:
     def build(
         b: OpBuilder, a: Operand, t: Operand, offset: Operand = None, bounds_check: Operand = True
     ) -> Value:
-        array, value = _array(a), b.tile(t, partial=True)
-        operands = [array, value, *_offsets(b, offset, len(value.type.shape))]  # type: ignore[union-attr]
+        (array, _), value = _array(a), b.tile(t, partial=True)
+        operands = [array, value, *_offsets(b, offset, len(_tile_shape(value)))]
         return b.one(TileAtomic, operands, {"op": op, "bounds_check": bool(bounds_check)})
 
     build.__doc__ = (
         f"Atomic {op} of each element of a tile to array `a` at `offset`; the previous elements as a tile."
     )
-    return public(f"tile_atomic_{op}")(build)
+    public(f"tile_atomic_{op}")(build)
 
 
 for _op in ("add", "min", "max"):
@@ -231,7 +232,7 @@ def _tile_shape(x: Operand) -> tuple[int, ...]:
 def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = None) -> Value:
     """A view of part of a tile: `offset` gives an index (with `shape`: the first element) or a slice per dimension."""
     whole = _tile_shape(t)
-    entries = offset if isinstance(offset, tuple) else (offset,)
+    entries = as_tuple(offset)
     if shape is None:
         return b.view(t, entries)
     require(not any(isinstance(i, slice) for i in entries), "tile_view takes slices or a shape, not both")
@@ -261,14 +262,8 @@ def _check_constant_starts(starts: Sequence[Operand], extents: Sequence[int], wh
 def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     """The tile without its dimensions of length 1, or without the given one(s). A view."""
     shape = _tile_shape(t)
-    axes = (
-        [d for d, n in enumerate(shape) if n == 1]
-        if axis is None
-        else axis
-        if isinstance(axis, tuple)
-        else (axis,)
-    )
-    axes = [d % len(shape) for d in axes]
+    ones = [d for d, n in enumerate(shape) if n == 1]
+    axes: list[int] = ones if axis is None else [d % len(shape) for d in as_tuple(axis)]
     require(
         all(shape[d] == 1 for d in axes), f"only dimensions of length 1 can be squeezed, got shape {shape}"
     )
@@ -282,7 +277,7 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
     """The same elements, row-major, under another shape; one entry may be -1. A view."""
     whole = _tile_shape(t)
     total = TileType(float32, whole).size
-    entries = shape if isinstance(shape, tuple) else (shape,)
+    entries = as_tuple(shape)
     for n in entries:
         if not isinstance(n, int):
             raise TypeRule("", "", "NotConstant", culprit=n, what="the shape of a tile")
@@ -314,10 +309,11 @@ def tile_permute(b: OpBuilder, a: Operand, axes: Operand) -> Value:
     """The tile with its dimensions reordered: dimension k of the result is dimension `axes[k]`. A view."""
     shape = _tile_shape(a)
     require(sorted(axes) == list(range(len(shape))), f"{axes} is no permutation of {len(shape)} dimensions")
+    order: tuple[int, ...] = tuple(axes)
     if isinstance(a, Value) and isinstance(a.type, BufType):
         zero = [b.const(0, int32) for _ in shape]
-        return _view(b, a, (zero, [shape[d] for d in axes], axes, (1,) * len(shape)))
-    return b.one(TilePermute, [b.tile(a)], {"perm": tuple(axes)})
+        return _view(b, a, (zero, [shape[d] for d in order], order, (1,) * len(shape)))
+    return b.one(TilePermute, [b.tile(a)], {"perm": order})
 
 
 @public("tile_transpose")
@@ -351,7 +347,8 @@ def tile_assign(b: KernelBuilder, dst: Operand, src: Operand, offset: Operand = 
 @public("tile_concat")
 def tile_concat(b: OpBuilder, tiles: Operand, axis: int = 0) -> Value:
     """Tiles joined along an axis."""
-    require(isinstance(tiles, tuple) and tiles, "tile_concat takes a tuple of tiles")
+    if not is_tuple(tiles) or not tiles:
+        raise TypeRule("tile_concat takes a tuple of tiles")
     return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": _axis(_tile_shape(tiles[0]), axis)})
 
 
@@ -388,7 +385,9 @@ def _axis(shape: Sequence[int], axis: Operand) -> int | None:
     return axis % len(shape)
 
 
-def _reduce(b: OpBuilder, t: Operand, combine: Any, axis: Operand, keepdims: Operand) -> Value:
+def _reduce(
+    b: OpBuilder, t: Operand, combine: Callable[[Value, Value], Operand], axis: Operand, keepdims: Operand
+) -> Value:
     value = b.tile(t, partial=True)
     assert isinstance(value.type, TileType)
     region = b.region_of([value.type.dtype] * 2, lambda args: b.value(combine(*args)))
@@ -409,8 +408,7 @@ def tile_reduce(
 def tile_sum(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand = False) -> Value:
     """The sum of all elements, shape (1,), or along an axis. 16-bit floats are summed in float32."""
     value = b.tile(a, partial=True)
-    t = value.type.dtype  # type: ignore[union-attr]
-    scalar = scalar_of(t)
+    scalar = scalar_of(dtype_of(value.type))
     if scalar.is_float and scalar.bits < 32:
         wide = b.tile(b.cast(value, float32), partial=True)
         return b.cast(_reduce(b, wide, lambda x, y: b.one(S.Add, [x, y]), axis, keepdims), scalar)
@@ -471,7 +469,7 @@ def _limits(dtype: ElementType, largest: bool) -> Any:
 def _scan(name: str, op: type[Any], exclusive: bool, doc: str) -> None:
     def build(b: OpBuilder, a: Operand) -> Value:
         value = b.tile(a, partial=True)
-        t = value.type.dtype  # type: ignore[union-attr]
+        t = dtype_of(value.type)
         identity = 0 if op is S.Add else _limits(t, largest=op is S.Min)
         region = b.region_of([t, t], lambda args: b.one(op, args))
         return b.one(TileScan, [value, b.const(identity, t)], {"exclusive": exclusive}, [region])

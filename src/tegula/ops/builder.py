@@ -4,8 +4,9 @@ Everything here raises `TypeRule` for operands that do not fit; the frontend add
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -129,7 +130,7 @@ class OpBuilder(Builder):
         if isinstance(x, Value):
             return x
         if isinstance(x, np.generic):
-            x = x.item()
+            x = cast("np.generic[Any]", x).item()
         if isinstance(x, LITERALS):
             default = bool_ if isinstance(x, bool) else int32 if isinstance(x, int) else float32
             if like is not None:
@@ -138,10 +139,8 @@ class OpBuilder(Builder):
                 target = default
             self._check_adapts(x, target)
             return self.const(x, target)
-        if isinstance(x, np.ndarray):
-            entries = cast("NDArray[Any]", x)
-            if entries.ndim in (1, 2):
-                return self._array_constant(entries)
+        if _is_constant_array(x):
+            return self._array_constant(x)
         raise TypeRule(f"expected a value, got {describe(x)}", culprit=x)
 
     def _check_adapts(self, literal: bool | int | float, target: DType) -> None:
@@ -288,7 +287,11 @@ class OpBuilder(Builder):
         if op == "pos":
             return a
         if isinstance(a, LITERALS):
-            return (not a if isinstance(a, bool) else ~a) if op == "not" else -a
+            if op == "neg":
+                return -a
+            if isinstance(a, float):
+                raise TypeRule(f"'~' is not defined for {a!r}")
+            return not a if isinstance(a, bool) else ~a
         return self.elementwise(REGISTRY[op], [a])
 
     def logical_not(self, a: Operand) -> Operand:
@@ -550,6 +553,22 @@ def _checked_literal(value: Any, scalar: DType) -> Any:
     return int(value)
 
 
+_ON_LITERALS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "floordiv": lambda a, b: a // b,
+    "mod": math.fmod,
+    "pow": lambda a, b: a**b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b,
+    "shr": lambda a, b: a >> b,
+}
+
+
 def _fold_literals(op: str, a: Any, b: Any) -> Any:
     """Literal arithmetic, with the integer division rules of kernels."""
     if op == "matmul" or (isinstance(a, bool) or isinstance(b, bool)) and op not in ("and", "or", "xor"):
@@ -566,18 +585,27 @@ def _fold_literals(op: str, a: Any, b: Any) -> Any:
         raise TypeRule(
             "", "write both as floats", "MixedScalars", op=SYMBOLS[op], left=repr(a), right=repr(b)
         )
-    import math
-    import operator
-
-    table: dict[str, Callable[[Any, Any], Any]] = {
-        "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv,
-        "floordiv": operator.floordiv, "mod": math.fmod, "pow": operator.pow, "and": operator.and_,
-        "or": operator.or_, "xor": operator.xor, "shl": operator.lshift, "shr": operator.rshift,
-    }  # fmt: skip
     try:
-        return table[op](a, b)
+        return _ON_LITERALS[op](a, b)
     except (TypeError, ZeroDivisionError, OverflowError) as e:
         raise TypeRule(f"constant expression: {e}") from None
+
+
+def is_tuple(x: Operand) -> TypeGuard[tuple[Operand, ...]]:
+    return isinstance(x, tuple)
+
+
+def as_tuple(x: Operand) -> tuple[Operand, ...]:
+    """What an argument that takes one entry or a tuple of them was given."""
+    return x if is_tuple(x) else (x,)
+
+
+def is_slice(x: Operand) -> TypeGuard[slice[Any, Any, Any]]:
+    return isinstance(x, slice)
+
+
+def _is_constant_array(x: Operand) -> TypeGuard[NDArray[Any]]:
+    return isinstance(x, np.ndarray) and x.ndim in (1, 2)
 
 
 def describe(x: Operand) -> str:
@@ -586,7 +614,7 @@ def describe(x: Operand) -> str:
         return str(x.type.tile if isinstance(x.type, BufType) else x.type)
     if isinstance(x, LITERALS):
         return f"{type(x).__name__} literal {x!r}"
-    if isinstance(x, tuple):
+    if is_tuple(x):
         return f"a tuple of {len(x)}"
     return f"a {type(x).__name__}"
 

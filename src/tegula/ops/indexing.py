@@ -11,7 +11,7 @@ from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.base import TypeRule, element, require
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
-from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe
+from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe, is_slice, is_tuple
 from tegula.ops.control import For
 from tegula.ops.convert import Cast
 from tegula.ops.lane import Tid
@@ -53,7 +53,7 @@ class KernelBuilder(OpBuilder):
 
     def subscript(self, x: Operand, index: Sequence[Operand]) -> Operand:
         """x[index] for arrays, tiles, vectors and matrices."""
-        if isinstance(x, tuple):
+        if is_tuple(x):
             return self._tuple_item(x, index)
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, ArrayType):
@@ -81,7 +81,7 @@ class KernelBuilder(OpBuilder):
         operands: list[Value] = [x]
         spec: list[Any] = []
         for d, i in enumerate([*index, *[slice(None)] * (t.ndim - len(index))]):
-            if isinstance(i, slice):
+            if is_slice(i):
                 start, count, step = self._array_slice(x, d, i)
                 operands += [start, count]
                 spec.append(("slice", step))
@@ -100,7 +100,7 @@ class KernelBuilder(OpBuilder):
             return self.one(S.Add, [self.one(ArrayShape, [x], {"dim": dim}), self.const(i, int32)])
         return self.index(i)
 
-    def _array_slice(self, x: Value, dim: int, s: slice) -> tuple[Value, Value, int]:
+    def _array_slice(self, x: Value, dim: int, s: slice[Any, Any, Any]) -> tuple[Value, Value, int]:
         """First element, number of elements and step of a Python slice of a dimension of run-time length."""
         step = 1 if s.step is None else s.step
         if not isinstance(step, int) or step == 0:
@@ -182,7 +182,7 @@ class KernelBuilder(OpBuilder):
         starts: list[Value] = []
         kept: list[tuple[int, int, int]] = []
         for d, i in enumerate([*index, *[slice(None)] * (len(shape) - len(index))]):
-            if not isinstance(i, slice):
+            if not is_slice(i):
                 starts.append(self._wrapped(i, shape[d]))
                 continue
             for bound in (i.start, i.stop, i.step):
@@ -308,7 +308,7 @@ class KernelBuilder(OpBuilder):
 
     def length(self, x: Operand) -> Operand:
         """len(x): the first dimension of a tile or array, the length of a vector, the rows of a matrix."""
-        if isinstance(x, tuple):
+        if is_tuple(x):
             return len(x)
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, ArrayType):

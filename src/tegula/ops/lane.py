@@ -72,11 +72,11 @@ class TileToLanes(TileOp):
             t.shape[-1] == attrs["lanes"],
             f"untile needs a tile whose last dimension is the block size {attrs['lanes']}, got shape {t.shape}",
         )
-        if len(t.shape) == 1:
+        rank, scalar = len(t.shape), scalar_of(t.dtype)
+        if rank == 1:
             return [t.dtype]
-        scalar = scalar_of(t.dtype)
-        require(t.dtype == scalar and len(t.shape) <= 3, f"cannot untile {t}")
-        return [VecType(t.shape[0], scalar) if len(t.shape) == 2 else MatType(t.shape[0], t.shape[1], scalar)]
+        require(t.dtype == scalar and rank <= 3, f"cannot untile {t}")
+        return [VecType(t.shape[0], scalar) if rank == 2 else MatType(t.shape[0], t.shape[1], scalar)]
 
 
 class TileFromThread(TileOp):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -101,6 +102,10 @@ class Div(Elementwise):
         return rounded(np.divide, a, b)
 
 
+def _floor_of_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.floor(np.divide(a, b))
+
+
 class FloorDiv(Elementwise):
     """a // b: the quotient rounded down (integers; division by zero gives 0), floor(a / b) for floats."""
 
@@ -113,7 +118,7 @@ class FloorDiv(Elementwise):
         if a.dtype.kind in "iu":
             with np.errstate(all="ignore"):
                 return _int_divide(a, b, floor=True)[0]
-        return rounded(lambda x, y: np.floor(np.divide(x, y)), a, b)
+        return rounded(_floor_of_quotient, a, b)
 
 
 class Mod(Elementwise):
@@ -147,7 +152,7 @@ class Min(Elementwise):
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        return rounded(lambda a, b: _pick(a, b, smaller=True), *operands)
+        return rounded(partial(_pick, smaller=True), *operands)
 
 
 class Max(Elementwise):
@@ -159,7 +164,7 @@ class Max(Elementwise):
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        return rounded(lambda a, b: _pick(a, b, smaller=False), *operands)
+        return rounded(partial(_pick, smaller=False), *operands)
 
 
 class And(Elementwise):

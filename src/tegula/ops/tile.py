@@ -14,6 +14,8 @@ from tegula.ops.buffer import accessed
 from tegula.ops.convert import convert
 from tegula.ops.scalar import rounded
 from tegula.types import (
+    ArrayType,
+    BufType,
     ElementType,
     TileType,
     Type,
@@ -34,7 +36,7 @@ def tile_type(t: Type, partial: bool = False) -> TileType:
     return t
 
 
-def check_shape(shape: Sequence[int]) -> tuple[int, ...]:
+def check_shape(shape: Sequence[Any]) -> tuple[int, ...]:
     require(1 <= len(shape) <= 4, f"a tile has 1 to 4 dimensions, got {len(shape)}")
     require(
         all(isinstance(n, int) and n > 0 for n in shape),
@@ -72,6 +74,10 @@ class TileEmpty(TileOp):
         return [tile_type(attrs["type"], partial=True)]
 
 
+def _steps_from(start: np.ndarray, step: np.ndarray, count: np.ndarray) -> np.ndarray:
+    return start + step * count
+
+
 class TileArange(TileOp):
     """start + step * i for i in 0 .. n-1. Operands: start, step (one scalar type); attribute `count`."""
 
@@ -89,7 +95,7 @@ class TileArange(TileOp):
     @staticmethod
     def ref(attrs: Attrs, start: np.ndarray, step: np.ndarray, rank: int) -> np.ndarray:
         i = convert(np.arange(attrs["count"], dtype=np.int64), start.dtype)
-        return rounded(lambda a, b, k: a + b * k, np.full_like(i, start), np.full_like(i, step), i)
+        return rounded(_steps_from, np.full_like(i, start), np.full_like(i, step), i)
 
 
 def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> TileType:
@@ -275,7 +281,7 @@ class TilePermute(TileOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         tile = tile_type(operands[0])
-        perm = attrs["perm"]
+        perm: tuple[int, ...] = attrs["perm"]
         require(
             sorted(perm) == list(range(len(tile.shape))), f"{perm} is no permutation of {tile}'s dimensions"
         )
@@ -303,8 +309,9 @@ class TileSlice(TileOp):
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, *starts_and_rank: Any) -> np.ndarray:
         *starts, _ = starts_and_rank
-        steps = np.meshgrid(*(np.arange(n) for n in attrs["shape"]), indexing="ij")
-        at = [np.full(attrs["shape"], int(start)) for start in starts]
+        shape: tuple[int, ...] = attrs["shape"]
+        steps = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
+        at = [np.full(shape, int(start)) for start in starts]
         for along, dim, step in zip(steps, attrs["dims"], attrs["steps"], strict=True):
             if dim >= 0:
                 at[dim] = at[dim] + along * step
@@ -361,7 +368,7 @@ class TileConcat(TileOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         tiles = [tile_type(t) for t in operands]
-        axis = attrs["axis"]
+        axis: int = attrs["axis"]
         rest = {(t.dtype, t.shape[:axis], t.shape[axis + 1 :]) for t in tiles}
         if len(rest) != 1:
             raise TypeRule(
@@ -450,4 +457,5 @@ class TileScan(TileOp):
 
 def dtype_of(t: Type) -> ElementType:
     """The element type of a tile or array."""
-    return t.dtype  # type: ignore[union-attr]
+    assert isinstance(t, TileType | BufType | ArrayType)
+    return t.dtype

@@ -104,10 +104,11 @@ def _strided_loop(value: Value, region: Region, known: Uniformity) -> bool:
     loop = region.parent
     if not isinstance(loop, For) or region.args[0] is not value:
         return False
-    step = loop.operands[2].owner
-    wide = isinstance(step, Const) and step.attrs["value"] >= known.launch.block_dim
-    multiple = wide and step.attrs["value"] % known.launch.block_dim == 0  # type: ignore[union-attr]
-    return multiple and _injective(loop.operands[0], known, None)
+    step, lanes = loop.operands[2].owner, known.launch.block_dim
+    if not isinstance(step, Const):
+        return False
+    size: int = step.attrs["value"]
+    return size >= lanes and size % lanes == 0 and _injective(loop.operands[0], known, None)
 
 
 def _stable(value: Value, within: Op | None) -> bool:

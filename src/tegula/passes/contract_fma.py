@@ -52,7 +52,7 @@ def _contracted(op: Op, region: Region, uses: Counter[Value]) -> list[Op]:
 
 
 def _is_wide_float(value: Value) -> bool:
-    return is_element(value.type) and scalar_of(value.type) in (float32, float64)  # type: ignore[arg-type]
+    return is_element(value.type) and scalar_of(value.type) in (float32, float64)
 
 
 def _negation(value: Value, op: Op, region: Region) -> Op:

@@ -5,12 +5,14 @@ An object stays a buffer where some lane writes an element of it, or where a vie
 from __future__ import annotations
 
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView, BufWrite
 from tegula.ops.control import For, If, While
 from tegula.ops.tile import TileExtract, TileReshape, TileSlice
 from tegula.types import BufType
 
 VIEWS = (BufView, BufReshape)
+ON_VALUES: dict[type[Op], type[TileOp]] = {BufGet: TileExtract, BufView: TileSlice, BufReshape: TileReshape}
 
 
 def promote_buffers(kernel: Kernel) -> None:
@@ -23,6 +25,12 @@ def root(buffer: Value) -> Value:
     while isinstance(buffer.owner, VIEWS):
         buffer = buffer.owner.operands[0]
     return buffer
+
+
+def _value_of(buffer: Value, owner: Op | Region) -> Value:
+    """A new value for what a buffer holds: a result of an op or an argument of a region."""
+    assert isinstance(buffer.type, BufType)
+    return Value(buffer.type.tile, owner, buffer.name)
 
 
 class _Promotion:
@@ -87,7 +95,7 @@ class _Promotion:
 
     def _derived(self, op: Op, value: Value, current: dict[Value, Value]) -> Op:
         """An element read, or a view of an object that never changes: the same on the value."""
-        kind = {BufGet: TileExtract, BufView: TileSlice, BufReshape: TileReshape}[type(op)]  # type: ignore[index]
+        kind = ON_VALUES[type(op)]
         operands = [value, *op.operands[1:]]
         made = kind(operands, kind.infer([v.type for v in operands], op.attrs, []), op.attrs, [], op.loc)
         if isinstance(op, BufGet):
@@ -107,7 +115,7 @@ class _Promotion:
         else:
             self._loop(op, written, current)
         for b in written:
-            result = Value(b.type.tile, op, b.name)  # type: ignore[union-attr]
+            result = _value_of(b, op)
             op.results.append(result)
             current[b] = result
         return op
@@ -123,7 +131,7 @@ class _Promotion:
         for region in op.regions:
             inner = dict(current)
             for b in written:
-                arg = Value(b.type.tile, region, b.name)  # type: ignore[union-attr]
+                arg = _value_of(b, region)
                 region.args.append(arg)
                 inner[b] = arg
             self._region(region, inner)

@@ -61,11 +61,11 @@ class _Simplifier:
             return op.operands[2]
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
             return None
-        owners = [v.owner for v in op.operands]
-        if not all(isinstance(o, Const) for o in owners):
+        constants = [v.owner for v in op.operands if isinstance(v.owner, Const)]
+        if len(constants) != len(op.operands):
             return None
-        arrays = [np.array([o.attrs["value"]], to_numpy(o.attrs["type"])) for o in owners]  # type: ignore[union-attr]
-        value = op.ref(op.attrs, *arrays)[0].item()  # type: ignore[attr-defined]
+        arrays = [np.array([c.attrs["value"]], to_numpy(c.attrs["type"])) for c in constants]
+        value = op.ref(op.attrs, *arrays)[0].item()
         made = Const([], [op.result.type], {"value": value, "type": op.result.type}, [], op.loc)
         made.parent = op.parent
         kept.append(made)

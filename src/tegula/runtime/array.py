@@ -287,7 +287,7 @@ def _extents(shape: int | Sequence[int]) -> tuple[int, ...]:
     return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
 
 
-def _from_data(data: object, dtype: ElementType | None, copy: bool) -> np.ndarray:
+def _from_data(data: Any, dtype: ElementType | None, copy: bool) -> np.ndarray:
     if isinstance(data, array):
         data = data._data
     elif hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
@@ -322,9 +322,9 @@ def from_numpy_array(data: np.ndarray, dtype: object = None) -> array:
     return array(data, dtype=dtype, copy=False)
 
 
-def from_dlpack(data: object, dtype: object = None) -> array:
+def from_dlpack(data: Any, dtype: object = None) -> array:
     """An array that shares memory with any DLPack exporter on the CPU."""
-    return array(np.from_dlpack(data), dtype=dtype, copy=False)  # type: ignore[arg-type]
+    return array(np.from_dlpack(data), dtype=dtype, copy=False)
 
 
 def empty(

@@ -130,6 +130,7 @@ def _site_to_json(site: Site) -> dict[str, Any]:
 def _site_from_json(data: dict[str, Any]) -> Site:
     loc: Location | None = None
     for place in reversed(data["places"]):
-        loc = Location(*place, loc)
+        file, line, column, end_column, function = place
+        loc = Location(file, line, column, end_column, function, loc)
     assert loc is not None
     return Site(data["kind"], loc, data["data"])

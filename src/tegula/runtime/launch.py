@@ -74,7 +74,12 @@ def _plan(dims: tuple[float, ...], block_dim: int) -> _Plan:
     return _Plan(whole, block_dim)
 
 
-def _whole(n: float) -> int:
+def _dims(dim: float | Sequence[float]) -> tuple[Any, ...]:
+    """The launch dimensions as they were given."""
+    return tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
+
+
+def _whole(n: Any) -> int:
     """A launch dimension, which may come from a division."""
     if isinstance(n, int) or (isinstance(n, float) and n.is_integer()):
         return int(n)
@@ -118,7 +123,7 @@ def launch(
         )
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
-    dims = tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
+    dims = _dims(dim)
     plan = _plan(dims, _block_size(kernel, block_dim))
     if device is not None:
         get_device(device)
@@ -156,7 +161,7 @@ def launch_tiled(
         raise LaunchError(
             "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"
         )
-    dims = tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
+    dims = _dims(dim)
     if len(dims) >= MAX_DIMS:
         help = "the threads of a block are the last dimension: merge some of the others"
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)

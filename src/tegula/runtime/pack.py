@@ -144,7 +144,8 @@ def _pack_any(p: Parameter, value: Any) -> Packed:
         return _scalar_packer(p, from_numpy(value.dtype))(value.item())
     if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= LARGEST_VALUE:
         scalar = from_numpy(value.dtype)
-        made = VecType(value.size, scalar) if value.ndim == 1 else MatType(*value.shape, scalar)
+        rows, cols = value.shape[0], value.shape[-1]
+        made = VecType(rows, scalar) if value.ndim == 1 else MatType(rows, cols, scalar)
         return _pack_composite(p, made, value)
     found = value if isinstance(value, array) else _adopted(p, value)
     return found.launch_id, found.packed
