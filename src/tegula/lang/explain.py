@@ -18,7 +18,6 @@ from tegula.types import (
     BufType,
     DType,
     TileType,
-    Type,
     bool_,
     float32,
     from_numpy,
