@@ -17,7 +17,8 @@ PUBLIC: dict[str, Callable[..., Any]] = {}
 
 class TypeRule(Exception):
     """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py,
-    `culprit` is the operand to point at, `expected` the type or annotation that the last operand should have fitted. The frontend fills
+    `culprit` is the operand to point at, `expected` the type or annotation that the last operand should have
+    fitted. The frontend fills
     `written`: what the user wrote for each operand."""
 
     def __init__(
