@@ -3,7 +3,7 @@
 Usage: python run.py COMMAND [ARGUMENTS]
 
 demo    run the demonstration
-test    lint, format check and all tests; arguments go to pytest, which then runs alone
+test    lint, format check, types and all tests; arguments go to pytest, which then runs alone
 check   lint, format check and types
 fix     repair what lint and format can repair themselves
 lock    write the locks anew from pyproject.toml (needs uv)
@@ -30,6 +30,7 @@ STYLE = (
     ("ruff", "check", "--output-format", "concise", "."),
     ("ruff", "format", "--check", "--output-format", "concise", "."),
 )
+TYPES = ("pyright", "--level", "error", "--pythonpath", str(VENV / "bin" / "python"))
 
 
 class SetupError(Exception):
@@ -123,13 +124,13 @@ def failing(*steps: tuple[str, ...]) -> int:
 def check(arguments: list[str]) -> int:
     if not is_ready(DEV_LOCK):
         set_up(DEV_LOCK)
-    return failing(*STYLE, ("pyright", "--level", "error", *arguments))
+    return failing(*STYLE, (*TYPES, *arguments))
 
 
 def test(arguments: list[str]) -> int:
     if not is_ready(DEV_LOCK):
         set_up(DEV_LOCK)
-    steps = [] if arguments else STYLE
+    steps = [] if arguments else [*STYLE, TYPES]
     return failing(*steps, ("pytest", "-n", WORKERS, *arguments))
 
 

@@ -76,7 +76,7 @@ class LoadedObject:
         image = _image(elf, layout)
         addresses = [_address(elf, layout, base, k) for k in range(len(elf.symbols))]
         _relocate(elf, layout, base, image, slots, addresses)
-        (ctypes.c_char * layout.size).from_address(base)[:] = bytes(image)  # type: ignore[index]
+        (ctypes.c_char * layout.size).from_address(base)[:] = bytes(image)
         self._addresses = {
             s.name: a
             for s, a in zip(elf.symbols, addresses, strict=True)

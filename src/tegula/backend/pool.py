@@ -167,6 +167,3 @@ def run(function: Any, args: bytes, blocks: int, scratch: int, threads: int | No
         with _lock:
             pool.ensure(threads)
     pool.run(function, args, blocks, scratch, threads)
-
-
-__all__ = ["KernelFunction", "run", "thread_count"]

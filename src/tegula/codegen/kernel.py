@@ -447,7 +447,7 @@ class _Walk:
         for r, view in homes.items():
             self._bind(r, view)
         for r, a, b in zip([r for r in op.results if r not in homes], *yielded, strict=True):
-            t = register_type(scalar_of(r.type), 1)  # type: ignore[arg-type]
+            t = register_type(scalar_of(r.type), 1)
             s.scalars[r] = tuple(code.phi(t, (x, ends[0]), (y, ends[1])) for x, y in zip(a, b, strict=True))
 
     def _for(self, op: Op) -> None:

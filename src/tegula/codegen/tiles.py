@@ -200,7 +200,7 @@ def reduce(s: State, op: Op) -> None:
     if kind is None or components(t.dtype) != 1 or absent:
         view = materialise(s, value)
         _reduce_generic(s, op.regions[0], view, t, result, None if whole else axis, absent)
-    elif whole or axis == len(t.shape) - 1:
+    elif axis is None or whole or axis == len(t.shape) - 1:
         guarded(s, [value], [], lambda masked: _reduce_rows(s, kind, value, t, result, whole, masked))
     else:
         guarded(s, [value], [], lambda masked: _reduce_columns(s, kind, value, t, result, axis, masked))

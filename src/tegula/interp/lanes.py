@@ -11,6 +11,7 @@ from tegula.interp.machine import Machine, Mask, handles
 from tegula.ir import Op
 from tegula.ops.convert import convert
 from tegula.ops.debug import Print, PrintTile
+from tegula.ops.tile import tile_type
 from tegula.types import ElementType, element_shape, scalar_of, to_numpy
 
 
@@ -64,7 +65,7 @@ def run_from_lanes(m: Machine, op: Op, mask: Mask) -> Any:
 def run_to_lanes(m: Machine, op: Op, mask: Mask) -> Any:
     _check_group(m, op)
     tile = m.env[op.operands[0]]
-    rank = len(op.operands[0].type.shape)  # type: ignore[union-attr]
+    rank = len(tile_type(op.operands[0].type, partial=True).shape)
     return np.moveaxis(tile, rank - 1, 0).copy()
 
 

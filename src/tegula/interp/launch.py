@@ -13,6 +13,7 @@ from tegula.interp import lanes, memory, tiles
 from tegula.interp.machine import Machine, RunValue
 from tegula.interp.report import Report
 from tegula.ir import Kernel
+from tegula.ops.base import element
 from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
 
 # The handlers of all op families, registered by importing their modules.
@@ -74,11 +75,12 @@ def _run_block(
 def _argument(name: str, t: Type, arg: Any, lane_count: int) -> RunValue:
     if isinstance(t, ArrayType):
         return _array(name, t, arg)
-    shape = element_shape(t)  # type: ignore[arg-type]
+    wanted = element(t)
+    shape = element_shape(wanted)
     if np.shape(arg) != shape:
         raise LaunchError(f"argument '{name}' is a {t}, got a value of shape {np.shape(arg)}")
-    element = lanes.constant(np.asarray(arg).tolist(), t)  # type: ignore[arg-type]
-    return np.broadcast_to(element, (lane_count, *shape)).copy()
+    made = lanes.constant(np.asarray(arg).tolist(), wanted)
+    return np.broadcast_to(made, (lane_count, *shape)).copy()
 
 
 def _array(name: str, t: ArrayType, arg: Any) -> np.ndarray:

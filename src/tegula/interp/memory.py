@@ -12,6 +12,8 @@ from tegula.errors import InternalError
 from tegula.interp.machine import Machine, Mask, RunValue, handles
 from tegula.ir import Op, Value
 from tegula.ops import scalar
+from tegula.ops.base import element
+from tegula.ops.buffer import buffer_type
 from tegula.types import StackType, element_shape, scalar_of, to_numpy
 
 Combine = Callable[..., np.ndarray]
@@ -56,8 +58,8 @@ def accesses(
 
 
 def _load(m: Machine, op: Op, mask: Mask) -> np.ndarray:
-    t = op.results[0].type
-    out = np.zeros((m.lanes, *element_shape(t)), to_numpy(scalar_of(t)))  # type: ignore[arg-type]
+    t = element(op.results[0].type)
+    out = np.zeros((m.lanes, *element_shape(t)), to_numpy(scalar_of(t)))
     for array, lanes, at in accesses(m, op, op.operands[0], op.operands[1:], mask):
         out[lanes] = array[at]
     return out
@@ -245,7 +247,7 @@ def run_write(m: Machine, op: Op, mask: Mask) -> None:
 @handles("buf.reshape")
 def run_reshape(m: Machine, op: Op, mask: Mask) -> Any:
     reference = m.env[op.operands[0]]
-    rank = len(op.operands[0].type.shape)  # type: ignore[union-attr]
+    rank = len(buffer_type(op.operands[0].type).shape)
 
     def reshaped(buffer: np.ndarray) -> np.ndarray:
         made = buffer.reshape((*op.attrs["shape"], *buffer.shape[rank:]))

@@ -86,7 +86,7 @@ def tile_annotation(dtype: object, shape: int | tuple[object, ...]) -> TileAnnot
 class tile:
     """A tile, as an annotation: `tile[float, M, N]` or `tile(dtype=float, shape=(M, N))`."""
 
-    def __new__(cls, dtype: object = None, shape: int | tuple[object, ...] = ()) -> TileAnnotation:  # type: ignore[misc]
+    def __new__(cls, dtype: object = None, shape: int | tuple[object, ...] = ()) -> TileAnnotation:
         return tile_annotation(dtype, shape)
 
     def __class_getitem__(cls, item: object) -> TileAnnotation:
@@ -120,7 +120,7 @@ def resolve(annotation: object) -> Annotation:
     if is_any(annotation):
         return ANY
     if isinstance(annotation, ArrayAnnotation | TileAnnotation) or is_element(annotation):
-        return annotation  # type: ignore[return-value]
+        return annotation
     dtype, ndim = getattr(annotation, "dtype", None), getattr(annotation, "ndim", None)
     if dtype is not None and isinstance(ndim, int):
         return array_annotation(dtype, ndim)

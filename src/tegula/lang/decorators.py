@@ -126,7 +126,7 @@ def static(x: T) -> T:
     return x
 
 
-constant.__tegula_builtin__ = "constant"  # type: ignore[attr-defined]
-static.__tegula_builtin__ = "static"  # type: ignore[attr-defined]
+constant.__tegula_builtin__ = "constant"
+static.__tegula_builtin__ = "static"
 
 __all__ = ["FuncDef", "KernelDef", "KernelOptions", "constant", "func", "kernel", "static"]

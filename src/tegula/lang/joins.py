@@ -167,7 +167,7 @@ class Joins(Expressions):
         if isinstance(t, TileType):
             return self.builder.one(TileEmpty, [], {"type": t})
         assert is_element(t)
-        return self.builder.const(0, t)  # type: ignore[arg-type]
+        return self.builder.const(0, t)
 
     def _outlives(self, x: Binding, p: Path, q: Path) -> bool:
         """Whether the binding means something outside the two paths."""

@@ -143,7 +143,7 @@ class Statements(Loops):
         wanted = self._annotation(node.annotation)
         self.mark(node)
         if is_element(wanted) and isinstance(value, LITERALS):
-            value = self.builder.value(value, wanted)  # type: ignore[arg-type]
+            value = self.builder.value(value, wanted)
         fits = (
             not isinstance(wanted, ArrayAnnotation | TileAnnotation)
             or isinstance(value, Value)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tegula.ir import Op, Region
-from tegula.types import DType, ElementType, MatType, Type, VecType, is_element, scalar_of, with_scalar
+from tegula.types import DType, ElementType, Type, is_element, scalar_of
 
 REGISTRY: dict[str, type[TileOp]] = {}
 PUBLIC: dict[str, Callable[..., Any]] = {}
@@ -18,8 +18,7 @@ PUBLIC: dict[str, Callable[..., Any]] = {}
 class TypeRule(Exception):
     """Raised by `infer` and `build`: operands that an op does not take. `error` names the class of errors.py,
     `culprit` is the operand to point at, `expected` the type or annotation that the last operand should have
-    fitted. The frontend fills
-    `written`: what the user wrote for each operand."""
+    fitted. The frontend fills `written`: what the user wrote for each operand."""
 
     def __init__(
         self,
@@ -150,12 +149,3 @@ def wider(a: DType, b: DType) -> DType:
     """The one of two scalar types that a cast should go to."""
     rank = {"b": 0, "u": 1, "i": 1, "f": 2}
     return max(a, b, key=lambda d: (rank[d.kind], d.bits))
-
-
-def same_shape_as(t: ElementType, scalar: DType) -> ElementType:
-    return with_scalar(t, scalar)
-
-
-def is_composite(t: Type) -> bool:
-    """Whether the type is a vector or a matrix."""
-    return isinstance(t, VecType | MatType)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tegula.ir import Builder, Op, Region, Value
+from tegula.ir import Builder, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import REGISTRY, TileOp, TypeRule, cast_help, element, require
 from tegula.ops.buffer import BufRead, BufWrite
@@ -29,14 +29,12 @@ from tegula.types import (
     Type,
     VecType,
     bool_,
-    components,
     element_shape,
     float32,
     from_numpy,
     int32,
     is_element,
     scalar_of,
-    with_scalar,
 )
 
 Operand: TypeAlias = Any
@@ -617,6 +615,3 @@ def describe(x: Operand) -> str:
     if is_tuple(x):
         return f"a tuple of {len(x)}"
     return f"a {type(x).__name__}"
-
-
-__all__ = ["LITERALS", "Function", "Op", "OpBuilder", "Operand", "components", "describe", "with_scalar"]

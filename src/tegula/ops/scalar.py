@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from tegula.ir import Region
-from tegula.ops.base import Elementwise, TileOp, TypeRule, element, require
+from tegula.ops.base import Elementwise, TileOp, element, require
 from tegula.types import ElementType, Type, bool_, scalar_of, with_scalar
 
 Attrs = Mapping[str, Any]
@@ -466,6 +466,3 @@ class Classify(Elementwise):
         return {"isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}[attrs["test"]](
             operands[0].astype(np.float64)
         )
-
-
-__all__ = ["COMPARISONS", "TypeRule", "fused_multiply_add", "rounded"]

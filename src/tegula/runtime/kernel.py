@@ -117,6 +117,3 @@ def kernel(
         return Kernel(Definition(f, source), KernelOptions(**known, extra=extra))
 
     return wrap if function is None else wrap(function)
-
-
-__all__ = ["Kernel", "Specialisation", "kernel"]

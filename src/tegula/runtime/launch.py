@@ -81,14 +81,14 @@ def _dims(dim: float | Sequence[float]) -> tuple[Any, ...]:
 
 def _whole(n: Any) -> int:
     """A launch dimension, which may come from a division."""
-    if isinstance(n, int) or (isinstance(n, float) and n.is_integer()):
-        return int(n)
     try:
-        return operator.index(n)
+        if not isinstance(n, float):
+            return operator.index(n)
+        if n.is_integer():
+            return int(n)
     except TypeError:
-        raise LaunchError(
-            f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)"
-        ) from None
+        pass
+    raise LaunchError(f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)")
 
 
 def launch(
@@ -242,6 +242,3 @@ def _specialisation(
             types.append(argument)
             access.append(None)
     return Specialisation(tuple(types), launch, tuple(access))
-
-
-__all__ = ["launch", "launch_tiled"]

@@ -144,6 +144,3 @@ def _formatted(site: Site, slots: np.ndarray) -> str:
         else:
             out.append(part)
     return "".join(out)
-
-
-__all__ = ["Reports"]
