@@ -98,3 +98,15 @@ def _cpu_flags() -> frozenset[str]:
             if line.startswith(("flags", "Features")):
                 return frozenset(line.split(":", 1)[1].split())
     return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CudaTarget:
+    """An NVIDIA GPU to compile for: `arch` as in sm_90a."""
+
+    arch: str
+
+    @property
+    def key(self) -> str:
+        """What compiled code depends on."""
+        return f"nvptx64/{self.arch}"

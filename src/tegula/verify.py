@@ -12,7 +12,9 @@ from tegula.ops.base import TileOp, TypeRule
 from tegula.types import Type
 
 # Regions of these ops see nothing from outside, and hold lane ops only.
-ISOLATED = frozenset({"tile.map", "tile.reduce", "tile.scan"})
+ISOLATED = frozenset(
+    {"tile.map", "tile.reduce", "tile.scan", "group.reduce", "group.scan", "group.add_prefix"}
+)
 
 
 def verify(kernel: Kernel) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tegula.codegen.products import read_in_place
 from tegula.codegen.state import State
-from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.array import ArrayView
-from tegula.ops.base import TileOp
+from tegula.ir import Op, Region, Value
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import If
 from tegula.ops.linear import TileMatmul
@@ -24,8 +22,9 @@ from tegula.ops.tile import (
     TileReduce,
     TileStore,
 )
+from tegula.passes.overlap import array_root, writes
 from tegula.passes.promote_buffers import root
-from tegula.types import ArrayType, BufType, TileType
+from tegula.types import ArrayType
 
 FREE = (TileFull, TileArange, TileEmpty)
 POINTWISE = (TileMap, TileLoad, TileFillAbsent, TileMarkPartial, TileBroadcast)
@@ -90,71 +89,3 @@ class Fusion:
             if isinstance(owner, BufRead):
                 out.add(root(owner.operands[0]))
         return out
-
-
-def array_root(value: Value) -> Value:
-    """The parameter that an array view shows."""
-    while isinstance(value.owner, ArrayView):
-        value = value.owner.operands[0]
-    return value
-
-
-def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
-    """Whether an op, or one nested in it, may write one of the arrays and buffers."""
-    for inner in op.walk() if sources else ():
-        assert isinstance(inner, TileOp)
-        for effect in inner.effects():
-            target = effect.value
-            if (
-                effect.kind in ("write", "atomic")
-                and target is not None
-                and _aliases(kernel, target, sources)
-            ):
-                return True
-    return False
-
-
-def _aliases(kernel: Kernel, value: Value, sources: set[Value]) -> bool:
-    if isinstance(value.type, BufType):
-        return root(value) in sources
-    if not isinstance(value.type, ArrayType):
-        return False
-    target = array_root(value)
-    return target in sources or any(
-        _overlap(kernel, target, v) for v in sources if isinstance(v.type, ArrayType)
-    )
-
-
-def _overlap(kernel: Kernel, a: Value, b: Value) -> bool:
-    """Whether two array parameters share bytes in this launch."""
-    first, second = kernel.params.index(a), kernel.params.index(b)
-    access = kernel.access[first]
-    return access is None or second in access.aliases
-
-
-def reads_in_place(
-    kernel: Kernel, read: Op, region: Region, users: dict[Value, list[tuple[Op, int]]]
-) -> bool:
-    """Whether a buffer keeps its contents until the last use of a read of it, so that no copy is needed. The last use
-    may itself overwrite the buffer if it does so element by element from this read alone."""
-    target = root(read.operands[0])
-    tops = [_top(op, region) for op, _ in users.get(read.result, [])]
-    if any(t is None for t in tops):
-        return False
-    order = {op: k for k, op in enumerate(region.ops)}
-    last = max((order[t] for t in tops if t is not None), default=order[read])
-    for op in region.ops[order[read] + 1 : last]:
-        if writes(kernel, op, {target}):
-            return False
-    final = region.ops[last]
-    return not writes(kernel, final, {target}) or final is read
-
-
-def _top(op: Op, region: Region) -> Op | None:
-    at: Op | None = op
-    while at is not None and at.parent is not region:
-        at = at.parent.parent if at.parent is not None else None
-    return at
-
-
-__all__ = ["Fusion", "TileType", "array_root", "reads_in_place"]

@@ -10,8 +10,9 @@ from typing import Any
 from tegula.codegen import products, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
 from tegula.codegen.checks import check_access, check_division, check_uniform
+from tegula.codegen.control import trips
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
-from tegula.codegen.fuse import Fusion, reads_in_place
+from tegula.codegen.fuse import Fusion
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site
 from tegula.codegen.state import State
@@ -20,7 +21,6 @@ from tegula.codegen.sweep import sweep
 from tegula.codegen.text import memory_type, register_type
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
@@ -42,6 +42,7 @@ from tegula.ops.tile import (
     TileSlice,
     TileStore,
 )
+from tegula.passes.overlap import reads_in_place
 from tegula.passes.uniformity import Uniformity
 from tegula.rewrite import uses
 from tegula.target import CpuTarget
@@ -455,10 +456,10 @@ class _Walk:
         s, code = self.s, self.code
         body = op.regions[0]
         t = register_type(op.operands[0].type, 1)  # type: ignore[arg-type]
-        start, stop, step = (s.scalar(v) for v in op.operands[:3])
+        start, step = s.scalar(op.operands[0]), s.scalar(op.operands[2])
         loop = _CarriedLoop(self, op.operands[3:], [body.args[1:]], op.results)
         head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
-        trips = self._trips(op, start, stop, step, t)
+        count = trips(s, op)
         before = code.block
         code.jump(head)
         code.place(head)
@@ -466,42 +467,20 @@ class _Walk:
         at = len(code.lines)
         code.line("")
         loop.open()
-        code.branch(code.emit(f"icmp ult {t} {trip}, {trips}"), inner, done)
+        code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, done)
         code.place(inner)
         s.scalars[body.args[0]] = (index,)
         self._body(body)
         loop.close(body.terminator.operands)
-        following, count = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
+        following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
         phis = [
             f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]",
-            f"  {trip} = phi {t} [ 0, %{before} ], [ {count}, %{code.block} ]",
+            f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{code.block} ]",
         ]
         code.lines[at] = "\n".join(phis + loop.phis(before, code.block))
         code.jump(head)
         code.place(done)
         loop.finish()
-
-    def _trips(self, op: Op, start: str, stop: str, step: str, t: str) -> str:
-        """How often the loop runs, as an unsigned number: an index past the last one may not exist in its type."""
-        code, owner = self.code, op.operands[2].owner
-        signed = scalar_of(op.operands[0].type).kind == "i"  # type: ignore[arg-type]
-        low, high, by = start, stop, step
-        if isinstance(owner, S.Const) and owner.attrs["value"] < 0:
-            low, high, by = stop, start, str(-owner.attrs["value"])
-        elif not isinstance(owner, S.Const) and signed:
-            rising = code.emit(f"icmp sgt {t} {step}, 0")
-            low = code.emit(f"select i1 {rising}, {t} {start}, {t} {stop}")
-            high = code.emit(f"select i1 {rising}, {t} {stop}, {t} {start}")
-            by = code.emit(f"select i1 {rising}, {t} {step}, {t} {code.emit(f'sub {t} 0, {step}')}")
-        runs = code.emit(f"icmp {'slt' if signed else 'ult'} {t} {low}, {high}")
-        gap = code.emit(f"sub {t} {high}, {low}")
-        if by != "1":
-            moves = code.emit(f"icmp ne {t} {by}, 0")
-            safe = code.emit(f"select i1 {moves}, {t} {by}, {t} 1")
-            runs = code.emit(f"and i1 {runs}, {moves}")
-            whole = code.emit(f"udiv {t} {code.emit(f'sub {t} {gap}, 1')}, {safe}")
-            gap = code.emit(f"add {t} {whole}, 1")
-        return code.emit(f"select i1 {runs}, {t} {gap}, {t} 0")
 
     def _while(self, op: Op) -> None:
         s, code = self.s, self.code

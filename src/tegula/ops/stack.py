@@ -12,7 +12,7 @@ from tegula.types import StackType, Type, bool_, int32
 Attrs = Mapping[str, Any]
 
 
-def _stack(t: Type) -> StackType:
+def stack_type(t: Type) -> StackType:
     require(isinstance(t, StackType), f"expected a tile stack, got {t}")
     assert isinstance(t, StackType)
     return t
@@ -28,7 +28,7 @@ class StackNew(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [_stack(attrs["type"])]
+        return [stack_type(attrs["type"])]
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.results[0]),)
@@ -47,7 +47,7 @@ class StackPush(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        stack = _stack(operands[0])
+        stack = stack_type(operands[0])
         require(operands[1] == stack.dtype, f"the stack holds {stack.dtype}, the value is {operands[1]}")
         require(operands[2] == bool_, f"has_value must be bool, got {operands[2]}")
         return [int32]
@@ -68,7 +68,7 @@ class StackPop(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [_stack(operands[0]).dtype, int32]
+        return [stack_type(operands[0]).dtype, int32]
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]), Effect("write", self.operands[0]))
@@ -84,7 +84,7 @@ class StackClear(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        _stack(operands[0])
+        stack_type(operands[0])
         return []
 
     def effects(self) -> Sequence[Effect]:
@@ -100,7 +100,7 @@ class StackCount(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        _stack(operands[0])
+        stack_type(operands[0])
         return [int32]
 
     def effects(self) -> Sequence[Effect]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tegula.errors import CompileErrors
-from tegula.ir import Kernel
+from tegula.ir import Kernel, Value
+from tegula.passes.assign_layouts import Layouts, assign_layouts
 from tegula.passes.contract_fma import contract_fma
+from tegula.passes.convert_layouts import convert_layouts
+from tegula.passes.insert_barriers import insert_barriers
+from tegula.passes.lower_tiles import WARP, lower_tiles
+from tegula.passes.place_shared import Place, place_shared
 from tegula.passes.promote_buffers import promote_buffers
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
+from tegula.passes.uniform_operands import uniform_operands
 from tegula.passes.uniformity import Uniformity, analyse, check_cooperation
 from tegula.verify import verify
 
@@ -35,6 +42,34 @@ def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
         raise errors[0] if len(errors) == 1 else CompileErrors(errors)
     _seen("split_lanes", kernel, observe)
     return known
+
+
+@dataclass(slots=True)
+class Distribution:
+    """A kernel spread over the threads of a GPU block: uniformity, the layouts of tile values, the places of buffers,
+    the number of threads."""
+
+    known: Uniformity
+    layouts: Layouts
+    places: dict[Value, Place]
+    threads: int
+
+
+def for_gpu(kernel: Kernel, observe: Observer | None = None) -> Distribution:
+    """Lane-varying code is gathered, tiles are spread over the threads, and barriers order what they share."""
+    known = for_cpu(kernel, observe)
+    threads = -(-kernel.launch.block_dim // WARP) * WARP
+    uniform_operands(kernel, known)
+    _seen("uniform_operands", kernel, observe)
+    lower_tiles(kernel, threads)
+    _seen("lower_tiles", kernel, observe)
+    layouts = assign_layouts(kernel, threads)
+    convert_layouts(kernel, layouts, threads)
+    _seen("convert_layouts", kernel, observe)
+    places = place_shared(kernel)
+    insert_barriers(kernel, layouts, places)
+    _seen("insert_barriers", kernel, observe)
+    return Distribution(known, layouts, places, threads)
 
 
 def _seen(name: str, kernel: Kernel, observe: Observer | None) -> None:

@@ -108,7 +108,7 @@ def _ready(kernel: Kernel, entry: disk.Entry, from_cache: bool) -> Compiled:
 
 def written(kernel: Kernel) -> list[int]:
     """Positions of the array parameters that the kernel may write."""
-    from tegula.codegen.fuse import array_root
+    from tegula.passes.overlap import array_root
 
     found: set[int] = set()
     for op in kernel.walk():

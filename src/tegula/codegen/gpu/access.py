@@ -1,0 +1,285 @@
+"""Tiles between registers and memory: arrays, with wide accesses where the whole tile lies inside and is aligned, and
+buffers in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tegula.codegen.atomics import atomic_element
+from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
+from tegula.codegen.gpu.control import chosen, either, when
+from tegula.codegen.gpu.state import GpuState, Registers, zeros
+from tegula.codegen.scalar import Components
+from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.text import memory_type, register_type, vector_of
+from tegula.ir import Op, Value
+from tegula.layout import Layout
+from tegula.passes.overlap import array_root
+from tegula.types import DType, ElementType, TileType, components, element_bytes, scalar_of
+
+WIDEST = 16
+"""Bytes of one access."""
+
+
+# Arrays --------------------------------------------------------------------------------------------------------------
+
+
+def load(s: GpuState, op: Op) -> None:
+    """A tile of an array. Elements outside it are the fill value."""
+    layout, array = s.layouts[op.result], s.arrays[op.operands[0]]
+    width = _width(s, op, layout, array)
+
+    def wide() -> list[str]:
+        return [x for parts in _wide_load(s, op, layout, array, width) for x in parts]
+
+    def careful() -> list[str]:
+        fill = s.components(op.operands[1])
+        made: list[str] = []
+        types = [register_type(scalar_of(array.dtype), 1)] * components(array.dtype)
+        for r in range(layout.register_count):
+            where = _where(s, op, layout, r)
+            ok = _and(s, s.holds(layout, r), _in_array(s, op, array, where))
+            made += chosen(
+                s, ok, types,
+                lambda where=where: list(s.memory.load_element(array_pointer(s, array, where), array.dtype)),
+                list(fill),
+            )  # fmt: skip
+        return made
+
+    fits = _whole_and_aligned(s, op, layout, array, width)
+    if fits == "true":
+        registers = wide()
+    elif fits == "false":
+        registers = careful()
+    else:
+        registers = either(s, fits, s.types(op.result), wide, careful)
+    s.bind(op.result, registers)
+
+
+def store(s: GpuState, op: Op) -> None:
+    """A tile into an array. Elements outside it, and those of absent lanes, are dropped."""
+    tile, array = op.operands[1], s.arrays[op.operands[0]]
+    layout, over_lanes = s.layouts[tile], _partial(tile)
+    width = _width(s, op, layout, array)
+
+    def wide() -> list[str]:
+        _wide_store(s, op, layout, array, width, over_lanes)
+        return []
+
+    def careful() -> list[str]:
+        for r in range(layout.register_count):
+            where = _where(s, op, layout, r)
+            ok = _and(s, s.holds(layout, r, over_lanes), _in_array(s, op, array, where))
+            when(
+                s, ok,
+                lambda r=r, where=where: s.memory.store_element(
+                    array_pointer(s, array, where), s.held[tile][r], array.dtype
+                ),
+            )  # fmt: skip
+        return []
+
+    fits = _whole_and_aligned(s, op, layout, array, width)
+
+    def act() -> None:
+        if fits == "true":
+            wide()
+        elif fits == "false":
+            careful()
+        else:
+            either(s, fits, [], wide, careful)
+
+    when(s, s.owner(layout), act)
+
+
+def atomic(s: GpuState, op: Op) -> None:
+    """Each element once; the previous ones, 0 where dropped."""
+    tile, array = op.operands[1], s.arrays[op.operands[0]]
+    layout, none = s.layouts[tile], list(zeros(array.dtype))
+    types = [register_type(scalar_of(array.dtype), 1)] * len(none)
+    made: list[str] = []
+    for r in range(layout.register_count):
+        where = _where(s, op, layout, r)
+        ok = _and(s, s.holds(layout, r, _partial(tile)), _in_array(s, op, array, where))
+        ok = _and(s, ok, s.owner(layout))
+
+        def act(where: list[str] = where, r: int = r) -> list[str]:
+            pointer = array_pointer(s, array, where)
+            return list(atomic_element(s.code, op.attrs["op"], pointer, array.dtype, s.held[tile][r]))
+
+        made += chosen(s, ok, types, act, none)
+    s.bind(op.result, made)
+
+
+def _where(s: GpuState, op: Op, layout: Layout, register: int) -> list[str]:
+    return [s.memory.add(o, i) for o, i in zip(offsets(s, op), s.index(layout, register), strict=True)]
+
+
+def _in_array(s: GpuState, op: Op, array: ArrayAt, where: list[str]) -> str:
+    ok = "true"
+    if needs_bounds(s, op):
+        for i, n in zip(where, array.shape, strict=True):
+            ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
+    return ok
+
+
+def _and(s: GpuState, a: str, b: str) -> str:
+    if a == "true" or b == "true":
+        return b if a == "true" else a
+    return s.code.emit(f"and i1 {a}, {b}")
+
+
+def _partial(tile: Value) -> bool:
+    assert isinstance(tile.type, TileType)
+    return tile.type.partial
+
+
+def _width(s: GpuState, op: Op, layout: Layout, array: ArrayAt) -> int:
+    """Scalars of one access: what the layout holds together and the array's alignment allows."""
+    if components(array.dtype) != 1 or not array.contiguous:
+        return 1
+    parameter = array_root(op.operands[0])
+    access = s.kernel.access[s.kernel.params.index(parameter)]
+    size = element_bytes(array.dtype)
+    width = 1
+    most = min(WIDEST, access.align if access is not None else size) // size
+    while width * 2 <= most and layout.vector % (width * 2) == 0 and layout.shape[-1] % (width * 2) == 0:
+        width *= 2
+    return width
+
+
+def _whole_and_aligned(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> str:
+    """Whether the tile may be accessed `width` scalars at a time without looking at each: an i1, the same in all
+    threads, "true" or "false"."""
+    ok = inside(s, op) if needs_bounds(s, op) else "true"
+    if width > 1:
+        address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, op))} to i64")
+        rest = s.code.emit(f"and i64 {address}, {width * element_bytes(array.dtype) - 1}")
+        ok = _and(s, ok, s.code.emit(f"icmp eq i64 {rest}, 0"))
+    return ok
+
+
+def _pieces(layout: Layout, width: int) -> Iterator[int]:
+    """The first register of each access."""
+    yield from range(0, layout.register_count, width)
+
+
+def _wide_load(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> Registers:
+    scalar = scalar_of(array.dtype)
+    fill = s.components(op.operands[1])
+    made: Registers = []
+    for r in _pieces(layout, width):
+        where = _where(s, op, layout, r)
+
+        def act(where: list[str] = where) -> list[str]:
+            pointer = array_pointer(s, array, where)
+            if width == 1:
+                return list(s.memory.load_element(pointer, array.dtype))
+            return vector_load(s, pointer, scalar, width)
+
+        types = [register_type(scalar, 1)] * (width * len(fill))
+        parts = chosen(s, s.holds(layout, r), types, act, list(fill) * width)
+        made += [tuple(parts[k : k + len(fill)]) for k in range(0, len(parts), len(fill))]
+    return made
+
+
+def _wide_store(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int, over_lanes: bool) -> None:
+    held = s.held[op.operands[1]]
+    for r in _pieces(layout, 1 if over_lanes else width):
+
+        def act(r: int = r) -> None:
+            pointer = array_pointer(s, array, _where(s, op, layout, r))
+            if width == 1 or over_lanes:
+                s.memory.store_element(pointer, held[r], array.dtype)
+            else:
+                vector_store(s, pointer, scalar_of(array.dtype), [x[0] for x in held[r : r + width]])
+
+        when(s, s.holds(layout, r, over_lanes), act)
+
+
+def vector_load(s: GpuState, pointer: str, dtype: DType, width: int) -> list[str]:
+    """Neighbouring scalars by one aligned access."""
+    t = vector_of(memory_type(dtype), width)
+    whole = s.code.emit(f"load {t}, ptr {pointer}, align {width * dtype.bits // 8}")
+    parts = [s.code.emit(f"extractelement {t} {whole}, i32 {k}") for k in range(width)]
+    return [s.code.emit(f"icmp ne i8 {p}, 0") for p in parts] if dtype.is_bool else parts
+
+
+def vector_store(s: GpuState, pointer: str, dtype: DType, values: list[str]) -> None:
+    one, whole = memory_type(dtype), "poison"
+    t = vector_of(one, len(values))
+    if dtype.is_bool:
+        values = [s.code.emit(f"zext i1 {v} to i8") for v in values]
+    for k, v in enumerate(values):
+        whole = s.code.emit(f"insertelement {t} {whole}, {one} {v}, i32 {k}")
+    s.code.line(f"store {t} {whole}, ptr {pointer}, align {len(values) * dtype.bits // 8}")
+
+
+# Buffers -------------------------------------------------------------------------------------------------------------
+
+
+def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Registers:
+    """Each thread's elements of a buffer. Padding holds zeros."""
+    width = _shared_width(view, layout) if aligned else 1
+    scalar, none = scalar_of(view.dtype), zeros(view.dtype)
+    made: Registers = []
+    for r in _pieces(layout, width):
+
+        def act(r: int = r) -> list[str]:
+            pointer = s.memory.at(view, s.index(layout, r))
+            if width == 1:
+                return list(s.memory.load_element(pointer, view.dtype, view.component_stride))
+            return vector_load(s, pointer, scalar, width)
+
+        types = [register_type(scalar, 1)] * (width * len(none))
+        parts = chosen(s, s.holds(layout, r), types, act, list(none) * width)
+        made += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]
+    return made
+
+
+def buffer_store(
+    s: GpuState, view: View, layout: Layout, held: Registers, aligned: bool, over_lanes: bool
+) -> None:
+    """Each element once. Elements of absent lanes are 0 in a buffer."""
+    width = _shared_width(view, layout) if aligned else 1
+    if over_lanes and s.some_absent:
+        held = [_or_zero(s, s.holds(layout, r, True), parts, view.dtype) for r, parts in enumerate(held)]
+
+    def whole() -> None:
+        for r in _pieces(layout, width):
+
+            def act(r: int = r) -> None:
+                pointer = s.memory.at(view, s.index(layout, r))
+                if width == 1:
+                    s.memory.store_element(pointer, held[r], view.dtype, view.component_stride)
+                else:
+                    vector_store(s, pointer, scalar_of(view.dtype), [x[0] for x in held[r : r + width]])
+
+            when(s, s.holds(layout, r), act)
+
+    when(s, s.owner(layout), whole)
+
+
+def _or_zero(s: GpuState, ok: str, parts: Components, dtype: ElementType) -> Components:
+    if ok == "true":
+        return parts
+    t = register_type(scalar_of(dtype), 1)
+    return tuple(
+        s.code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}")
+        for x, zero in zip(parts, zeros(dtype), strict=True)
+    )
+
+
+def _shared_width(view: View, layout: Layout) -> int:
+    """Scalars of one access to a buffer whose first element lies on a 16-byte boundary."""
+    if not view.contiguous or components(view.dtype) != 1:
+        return 1
+    size = element_bytes(view.dtype)
+    width = 1
+    while (
+        width * 2 * size <= WIDEST
+        and layout.vector % (width * 2) == 0
+        and layout.shape[-1] % (width * 2) == 0
+        and all(k % (width * 2) == 0 for k in view.strides[:-1])
+    ):
+        width *= 2
+    return width

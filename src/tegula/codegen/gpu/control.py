@@ -1,0 +1,168 @@
+"""Control flow of one thread: what is carried goes through phis, tiles register by register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tegula.codegen.control import trips
+from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.text import register_type
+from tegula.ir import Op, Region, Value
+from tegula.ops.control import For, If
+
+Body = Callable[[Region], None]
+
+
+def control(s: GpuState, op: Op, body: Body) -> None:
+    """`if`, `for` or `while`; `body` lowers the ops of a region."""
+    if isinstance(op, If):
+        _if(s, op, body)
+    elif isinstance(op, For):
+        _for(s, op, body)
+    else:
+        _while(s, op, body)
+
+
+def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
+    """Code that runs only where the condition holds."""
+    if condition == "true":
+        act()
+        return
+    code = s.code
+    then, done = code.label("then"), code.label("done")
+    code.branch(condition, then, done)
+    code.place(then)
+    act()
+    code.jump(done)
+    code.place(done)
+
+
+def chosen(
+    s: GpuState, condition: str, types: list[str], act: Callable[[], list[str]], otherwise: list[str]
+) -> list[str]:
+    """What `act` gives where the condition holds, else registers at hand."""
+    if condition == "true":
+        return act()
+    code = s.code
+    then, done, before = code.label("then"), code.label("done"), code.block
+    code.branch(condition, then, done)
+    code.place(then)
+    made = act()
+    last = code.block
+    code.jump(done)
+    code.place(done)
+    return [code.phi(t, (a, last), (b, before)) for t, a, b in zip(types, made, otherwise, strict=True)]
+
+
+def either(
+    s: GpuState,
+    condition: str,
+    types: list[str],
+    then: Callable[[], list[str]],
+    other: Callable[[], list[str]],
+) -> list[str]:
+    """What one of two pieces of code gives."""
+    code = s.code
+    labels, done = (code.label("then"), code.label("else")), code.label("endif")
+    code.branch(condition, *labels)
+    made: list[list[str]] = []
+    ends: list[str] = []
+    for label, act in zip(labels, (then, other), strict=True):
+        code.place(label)
+        made.append(act())
+        ends.append(code.block)
+        code.jump(done)
+    code.place(done)
+    return [code.phi(t, (a, ends[0]), (b, ends[1])) for t, a, b in zip(types, *made, strict=True)]
+
+
+def _if(s: GpuState, op: Op, body: Body) -> None:
+    def branch(region: Region) -> Callable[[], list[str]]:
+        def act() -> list[str]:
+            kept = dict(s.inside)
+            body(region)
+            s.inside = kept
+            return [x for v in region.terminator.operands for x in s.flat(v)]
+
+        return act
+
+    types = [t for r in op.results for t in s.types(r)]
+    made = either(s, s.scalar(op.operands[0]), types, branch(op.regions[0]), branch(op.regions[1]))
+    _bind(s, op.results, made)
+
+
+def _bind(s: GpuState, values: list[Value], registers: list[str]) -> None:
+    at = 0
+    for v in values:
+        n = len(s.types(v))
+        s.bind(v, registers[at : at + n])
+        at += n
+
+
+class _Carried:
+    """The registers that a loop carries."""
+
+    def __init__(
+        self, s: GpuState, initial: list[Value], args: list[list[Value]], results: list[Value]
+    ) -> None:
+        self.s, self.results = s, results
+        self.types = [t for r in results for t in s.types(r)]
+        self.start = [x for v in initial for x in s.flat(v)]
+        self.names = [s.code.fresh("k") for _ in self.types]
+        for group in (*args, results):
+            _bind(s, group, self.names)
+
+    def phis(self, before: str, yielded: list[Value]) -> list[str]:
+        s, last = self.s, self.s.code.block
+        following = [x for v in yielded for x in s.flat(v)]
+        return [
+            f"  {name} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]"
+            for name, t, a, b in zip(self.names, self.types, self.start, following, strict=True)
+        ]
+
+
+def _for(s: GpuState, op: Op, body: Body) -> None:
+    code, region = s.code, op.regions[0]
+    t = register_type(op.operands[0].type, 1)  # type: ignore[arg-type]
+    start, step = s.scalar(op.operands[0]), s.scalar(op.operands[2])
+    count = trips(s, op)
+    carried = _Carried(s, op.operands[3:], [region.args[1:]], op.results)
+    head, inner, done, before = code.label("for"), code.label("trip"), code.label("endfor"), code.block
+    code.jump(head)
+    code.place(head)
+    index, trip, at = code.fresh("n"), code.fresh("n"), len(code.lines)
+    code.line("")
+    code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, done)
+    code.place(inner)
+    s.scalars[region.args[0]] = (index,)
+    kept = dict(s.inside)
+    body(region)
+    s.inside = kept
+    following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
+    phis = [
+        f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]",
+        f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{code.block} ]",
+    ]
+    code.lines[at] = "\n".join(phis + carried.phis(before, region.terminator.operands))
+    code.jump(head)
+    code.place(done)
+
+
+def _while(s: GpuState, op: Op, body: Body) -> None:
+    code = s.code
+    condition, region = op.regions
+    carried = _Carried(s, op.operands, [condition.args, region.args], op.results)
+    head, inner, done, before = code.label("while"), code.label("trip"), code.label("endwhile"), code.block
+    code.jump(head)
+    code.place(head)
+    at = len(code.lines)
+    code.line("")
+    kept = dict(s.inside)
+    body(condition)
+    code.branch(s.scalar(condition.terminator.operands[0]), inner, done)
+    code.place(inner)
+    body(region)
+    s.inside = kept
+    code.lines[at] = "\n".join(carried.phis(before, region.terminator.operands))
+    code.jump(head)
+    code.place(done)

@@ -1,0 +1,301 @@
+"""What threads of a warp tell each other: reductions, extremes, scans, votes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tegula.codegen.elements import is_straight, run_region
+from tegula.codegen.gpu.control import chosen, when
+from tegula.codegen.gpu.state import GpuState, Registers
+from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.text import constant, register_type
+from tegula.ir import Op, Region
+from tegula.layout import Layout
+from tegula.ops import scalar as S
+from tegula.types import DType, ElementType, TileType, bool_, int32, scalar_of
+
+ALL = "-1"
+"""The mask of all threads of a warp."""
+
+
+def shuffle(s: GpuState, value: str, dtype: DType, mode: str, by: str) -> str:
+    """A scalar from another thread of the warp. `mode`: "bfly" (exclusive or) or "up"; `by` an i32."""
+    t, code = register_type(dtype, 1), s.code
+    bits = 1 if dtype.is_bool else dtype.bits
+    raw = value if t == f"i{bits}" else code.emit(f"bitcast {t} {value} to i{bits}")
+    if bits < 32:
+        raw = code.emit(f"zext i{bits} {raw} to i32")
+    halves = [raw]
+    if bits == 64:
+        low = code.emit(f"trunc i64 {raw} to i32")
+        high = code.emit(f"trunc i64 {code.emit(f'lshr i64 {raw}, 32')} to i32")
+        halves = [low, high]
+    clamp = "0" if mode == "up" else "31"
+    got = [
+        code.emit(f"call i32 @llvm.nvvm.shfl.sync.{mode}.i32(i32 {ALL}, i32 {h}, i32 {by}, i32 {clamp})")
+        for h in halves
+    ]
+    made = got[0]
+    if bits == 64:
+        low, high = (code.emit(f"zext i32 {g} to i64") for g in got)
+        made = code.emit(f"or i64 {low}, {code.emit(f'shl i64 {high}, 32')}")
+    elif bits < 32:
+        made = code.emit(f"trunc i32 {made} to i{bits}")
+    return made if t == f"i{bits}" else code.emit(f"bitcast i{bits} {made} to {t}")
+
+
+def shuffled(s: GpuState, parts: Components, dtype: ElementType, mode: str, by: str) -> Components:
+    return tuple(shuffle(s, x, scalar_of(dtype), mode, by) for x in parts)
+
+
+# Combining -----------------------------------------------------------------------------------------------------------
+
+Combine = Callable[[Components, Components], Components]
+
+
+def combination(s: GpuState, region: Region) -> Combine:
+    """The region of a reduction as a function on registers."""
+
+    def run(a: Components, b: Components) -> Components:
+        if is_straight(region):
+            return run_region(s, region, [a, b], 1)[0]
+        return s.run_branching(region, [a, b])[0]
+
+    return run
+
+
+def identity(region: Region, dtype: ElementType) -> str | None:
+    """The scalar that changes nothing when it is combined, for the combinations that are one op of their two
+    arguments; None where none is known."""
+    if len(region.ops) != 2 or list(region.ops[0].operands) not in (region.args, region.args[::-1]):
+        return None
+    scalar, kind = scalar_of(dtype), type(region.ops[0])
+    if kind is S.Add:
+        return constant(scalar, -0.0 if scalar.is_float else 0)
+    if kind is S.Mul:
+        return constant(scalar, 1)
+    if kind in (S.Or, S.Xor):
+        return constant(scalar, 0)
+    if kind is S.And:
+        return constant(scalar, 1 if scalar.is_bool else -1)
+    if kind in (S.Min, S.Max):
+        return _loser(scalar, kind is S.Min)
+    return None
+
+
+def _loser(scalar: DType, smallest: bool) -> str | None:
+    """What every other number wins against: NaN among floats."""
+    if scalar.is_float:
+        return constant(scalar, float("nan"))
+    if scalar.is_bool:
+        return constant(scalar, int(smallest))
+    low = -(1 << (scalar.bits - 1)) if scalar.is_signed else 0
+    return constant(scalar, low + (1 << scalar.bits) - 1 if smallest else low)
+
+
+def _select(s: GpuState, ok: str, a: Components, b: Components, dtype: ElementType) -> Components:
+    t = register_type(scalar_of(dtype), 1)
+    return tuple(s.code.emit(f"select i1 {ok}, {t} {x}, {t} {y}") for x, y in zip(a, b, strict=True))
+
+
+class _Reducer:
+    """Combines values of which some may be missing: by an identity where the combination has one, else by keeping
+    track."""
+
+    def __init__(self, s: GpuState, region: Region, dtype: ElementType) -> None:
+        self.s, self.dtype = s, dtype
+        self.combine = combination(s, region)
+        self.neutral = identity(region, dtype)
+
+    def taken(self, parts: Components, ok: str) -> tuple[Components, str]:
+        if ok == "true" or self.neutral is None:
+            return parts, ok
+        return _select(self.s, ok, parts, (self.neutral,) * len(parts), self.dtype), "true"
+
+    def join(self, a: tuple[Components, str], b: tuple[Components, str]) -> tuple[Components, str]:
+        (x, has_x), (y, has_y) = a, b
+        if has_x == has_y == "true":
+            return self.combine(x, y), "true"
+        s, code = self.s, self.s.code
+        types = [register_type(scalar_of(self.dtype), 1)] * len(x)
+        one = _select(s, has_x, x, y, self.dtype)
+        both = code.emit(f"and i1 {has_x}, {has_y}")
+        made = chosen(s, both, types, lambda: list(self.combine(x, y)), list(one))
+        return tuple(made), code.emit(f"or i1 {has_x}, {has_y}")
+
+    def across(self, a: tuple[Components, str], by: int) -> tuple[Components, str]:
+        """Joined with what the thread at distance `by` (a power of two) holds."""
+        x, has = a
+        other = shuffled(self.s, x, self.dtype, "bfly", str(by))
+        its = has if has == "true" else shuffle(self.s, has, bool_, "bfly", str(by))
+        return self.join(a, (other, its))
+
+
+def reduce(s: GpuState, op: Op, axis: int | None, checked: Callable[[int], str]) -> Registers:
+    """The tile reduced along `axis` (None: all) in registers and within warps. `checked`: whether a register holds an
+    element."""
+    tile = op.operands[0]
+    t = tile.type
+    assert isinstance(t, TileType)
+    layout, held = s.layouts[tile], s.held[tile]
+    dims = set(range(len(t.shape)) if axis is None else (axis,))
+    reducer = _Reducer(s, op.regions[0], t.dtype)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for r in range(layout.register_count):
+        at = tuple(0 if d in dims else i for d, i in enumerate(layout.register_offsets(r)))
+        groups.setdefault(at, []).append(r)
+    made: Registers = []
+    for registers in groups.values():
+        parts = _tree(reducer, [reducer.taken(held[r], checked(r)) for r in registers])
+        for by in lane_steps(layout, dims):
+            parts = reducer.across(parts, by)
+        made.append(parts[0])
+    return made
+
+
+def _tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Components, str]:
+    """Pairs of neighbours, so that the chain of dependent operations is short."""
+    while len(values) > 1:
+        pairs = [reducer.join(a, b) for a, b in zip(values[::2], values[1::2], strict=False)]
+        values = pairs + values[len(pairs) * 2 :]
+    return values[0]
+
+
+def lane_steps(layout: Layout, dims: set[int]) -> list[int]:
+    """The distances of the threads of a warp that share an element's row along `dims`."""
+    steps: list[int] = []
+    period = 1
+    for mode in layout.warp_modes[0]:
+        k = 1
+        while mode.dim in dims and k < mode.size:
+            steps.append(period * k)
+            k *= 2
+        period *= mode.size
+    return steps
+
+
+# Extremes ------------------------------------------------------------------------------------------------------------
+
+
+def arg_reduce(s: GpuState, op: Op) -> None:
+    """The extreme of a whole tile and its row-major index; index -1 where there is none yet."""
+    tile = op.operands[0]
+    t = tile.type
+    assert isinstance(t, TileType)
+    layout, dtype = s.layouts[tile], scalar_of(t.dtype)
+    found = [_candidate(s, op, layout, r) for r in range(layout.register_count)]
+    best = found[0]
+    for other in found[1:]:
+        best = _better(s, op.attrs["op"], dtype, best, other)
+    for by in lane_steps(layout, set(range(len(t.shape)))):
+        other = (shuffle(s, best[0], dtype, "bfly", str(by)), shuffle(s, best[1], int32, "bfly", str(by)))
+        best = _better(s, op.attrs["op"], dtype, best, other)
+    s.held[op.results[0]] = [(best[0],)]
+    s.held[op.results[1]] = [(best[1],)]
+
+
+def _candidate(s: GpuState, op: Op, layout: Layout, r: int) -> tuple[str, str]:
+    """A register's value and index, the index -1 where it is no number or not of the tile."""
+    tile, code = op.operands[0], s.code
+    t = tile.type
+    assert isinstance(t, TileType)
+    value = s.held[tile][r][0]
+    if len(op.operands) > 1:
+        return value, s.held[op.operands[1]][r][0]
+    flat = "0"
+    for i, n in zip(s.index(layout, r), t.shape, strict=True):
+        flat = s.memory.add(s.memory.mul(flat, str(n)), i)
+    index = code.emit(f"trunc i64 {flat} to i32") if flat.startswith("%") else flat
+    ok = s.holds(layout, r, t.partial)
+    dtype = scalar_of(t.dtype)
+    if dtype.is_float:
+        nan = elementwise(code, S.Classify([], [], {"test": "isnan"}), dtype, [value], 1)
+        number = code.emit(f"xor i1 {nan}, true")
+        ok = number if ok == "true" else code.emit(f"and i1 {ok}, {number}")
+    return value, index if ok == "true" else code.emit(f"select i1 {ok}, i32 {index}, i32 -1")
+
+
+def _better(s: GpuState, kind: str, dtype: DType, a: tuple[str, str], b: tuple[str, str]) -> tuple[str, str]:
+    """The better of two candidates: by value, then the lower index; one without an index loses."""
+    code = s.code
+    less = S.Cmp([], [], {"pred": "lt" if kind == "min" else "gt"})
+    wins = elementwise(code, less, dtype, [b[0], a[0]], 1)
+    loses = elementwise(code, less, dtype, [a[0], b[0]], 1)
+    earlier = code.emit(f"icmp slt i32 {b[1]}, {a[1]}")
+    tie = code.emit(f"and i1 {code.emit(f'xor i1 {loses}, true')}, {earlier}")
+    takes = code.emit(f"or i1 {wins}, {tie}")
+    empty, there = code.emit(f"icmp slt i32 {a[1]}, 0"), code.emit(f"icmp sge i32 {b[1]}, 0")
+    takes = code.emit(f"and i1 {code.emit(f'or i1 {takes}, {empty}')}, {there}")
+    t = register_type(dtype, 1)
+    return code.emit(f"select i1 {takes}, {t} {b[0]}, {t} {a[0]}"), code.emit(
+        f"select i1 {takes}, i32 {b[1]}, i32 {a[1]}"
+    )
+
+
+# Scans ---------------------------------------------------------------------------------------------------------------
+
+
+def partial_scan(s: GpuState, op: Op) -> None:
+    """Running combinations from the start of each warp, its whole to the buffer. Without lanes' elements: the
+    identity."""
+    tile, start, totals = op.operands
+    t = tile.type
+    assert isinstance(t, TileType)
+    layout, combine, code = s.layouts[tile], combination(s, op.regions[0]), s.code
+    neutral = s.components(start)
+    held = [_present_or(s, op, layout, r, parts, neutral) for r, parts in enumerate(s.held[tile])]
+    own = [held[0]]
+    for parts in held[1:]:
+        own.append(combine(own[-1], parts))
+    whole = own[-1]
+    lane = code.emit("and i32 %lane32, 31")
+    for by in (1, 2, 4, 8, 16):
+        before = shuffled(s, whole, t.dtype, "up", str(by))
+        there = code.emit(f"icmp uge i32 {lane}, {by}")
+        whole = _select(s, there, combine(before, whole), whole, t.dtype)
+    prefix = shuffled(s, whole, t.dtype, "up", "1")
+    prefix = _select(s, code.emit(f"icmp eq i32 {lane}, 0"), neutral, prefix, t.dtype)
+    running = [combine(prefix, parts) for parts in own]
+    s.held[op.result] = [prefix, *running[:-1]] if op.attrs["exclusive"] else running
+    warp = code.emit(f"zext i32 {code.emit('lshr i32 %lane32, 5')} to i64")
+    view = s.buffers[totals]
+    last = code.emit(f"icmp eq i32 {lane}, 31")
+    when(s, last, lambda: s.memory.store_view(view, [warp], whole, 1))
+
+
+def _present_or(
+    s: GpuState, op: Op, layout: Layout, r: int, parts: Components, neutral: Components
+) -> Components:
+    """The element, or the identity where the tile has none."""
+    shape = op.attrs["shape"]
+    ok = s.holds(layout, r)
+    if op.attrs["partial"] and s.some_absent:
+        (flat,) = s.index(layout, r)
+        column = s.code.emit(f"urem i64 {flat}, {shape[-1]}") if len(shape) > 1 else flat
+        here = s.code.emit(f"icmp ult i64 {column}, {s.present}")
+        ok = here if ok == "true" else s.code.emit(f"and i1 {ok}, {here}")
+    if ok == "true":
+        return parts
+    t = op.operands[0].type
+    assert isinstance(t, TileType)
+    return _select(s, ok, parts, neutral, t.dtype)
+
+
+def add_prefix(s: GpuState, op: Op) -> None:
+    """Each warp's elements combined with the wholes of the warps before it, in order."""
+    tile, start, totals = op.operands
+    t = tile.type
+    assert isinstance(t, TileType)
+    combine, code, view = combination(s, op.regions[0]), s.code, s.buffers[totals]
+    warp = code.emit("lshr i32 %lane32, 5")
+    before = s.components(start)
+    for k in range(s.threads // 32 - 1):
+        whole = s.memory.load_view(view, [str(k)], 1)
+        earlier = code.emit(f"icmp ugt i32 {warp}, {k}")
+        before = _select(s, earlier, combine(before, whole), before, t.dtype)
+    s.held[op.result] = [combine(before, parts) for parts in s.held[tile]]
+
+
+def ballot(s: GpuState, flag: str) -> str:
+    """The threads of the warp whose flag is set, as bits."""
+    return s.code.emit(f"call i32 @llvm.nvvm.vote.ballot.sync(i32 {ALL}, i1 {flag})")

@@ -1,0 +1,611 @@
+"""One kernel as one GPU function: every thread of a block runs it, with its lane's scalars and its part of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tegula.codegen.arrays import array_view, lower_access, report, slot, thread_component
+from tegula.codegen.checks import check_access, check_division
+from tegula.codegen.convert import convert
+from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once, run_region
+from tegula.codegen.gpu import access, exchange
+from tegula.codegen.gpu.control import chosen, control, when
+from tegula.codegen.gpu.product import product
+from tegula.codegen.gpu.state import GpuState, zeros
+from tegula.codegen.scalar import Components, elementwise, lower
+from tegula.codegen.sites import Site
+from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.text import register_type
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.layout import Layout
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayView
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.debug import PrintTile
+from tegula.ops.group import (
+    AddPrefix,
+    Barrier,
+    PartialArgReduce,
+    PartialReduce,
+    PartialScan,
+    Publish,
+    SharedGather,
+    SharedProduct,
+    StackAdvance,
+    StackFill,
+    StackTake,
+    StackVote,
+)
+from tegula.ops.lane import Lanes, Tid, TileFromLanes, TileToLanes
+from tegula.ops.stack import StackClear, StackNew
+from tegula.ops.tile import (
+    TileArange,
+    TileAtomic,
+    TileBroadcast,
+    TileEmpty,
+    TileExtract,
+    TileFillAbsent,
+    TileFull,
+    TileLoad,
+    TileMap,
+    TileMarkPartial,
+    TileReduce,
+    TileStore,
+)
+from tegula.passes.pipeline import Distribution
+from tegula.passes.place_shared import COUNT_BYTES
+from tegula.target import CudaTarget
+from tegula.types import (
+    ArrayType,
+    BufType,
+    StackType,
+    TileType,
+    components,
+    element_bytes,
+    int64,
+    scalar_of,
+)
+
+SYMBOL = "kernel"
+GLOBAL = "addrspace(1)"
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCode:
+    """LLVM IR of a kernel and what the launch needs beside it: dynamic shared memory, threads per block."""
+
+    text: str
+    shared_bytes: int
+    threads: int
+    sites: list[Site]
+
+
+def lower_kernel(kernel: Kernel, parts: Distribution, target: CudaTarget, debug: bool = False) -> GpuCode:
+    """The kernel, after the GPU passes, as LLVM IR for `target`. `debug` checks indices at run time."""
+    s = GpuState(kernel, parts.known, target, debug)  # type: ignore[arg-type]
+    s.layouts, s.places, s.threads = parts.layouts, parts.places, parts.threads
+    _Walk(s).function()
+    shared = max((p.offset + p.size for p in s.places.values()), default=0)
+    return GpuCode(_module(s), shared, s.threads, s.sites)
+
+
+def _module(s: GpuState) -> str:
+    entry, lines = "\n".join(s.code.entry), "\n".join(s.code.lines)
+    size = argument_bytes(s.kernel)
+    return (
+        "@shared = external addrspace(3) global [0 x i8], align 1024\n"
+        f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) align 16 %args) #0 {{\n"
+        f"entry:\n{entry}\n  br label %start\nstart:\n{lines}\n  ret void\n}}\n"
+        f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}" "no-builtins" }}\n'
+    )
+
+
+def argument_bytes(kernel: Kernel) -> int:
+    """Bytes of the block of arguments: as the CPU's."""
+    size = 8 * (kernel.launch.ndim + 2)
+    for p in kernel.params:
+        t = p.type
+        size += 8 * (1 + 2 * t.ndim) if isinstance(t, ArrayType) else -(-element_bytes(t) // 8) * 8  # type: ignore[arg-type]
+    return size
+
+
+class _Walk:
+    """Walks the kernel once, in order."""
+
+    def __init__(self, s: GpuState) -> None:
+        self.s = s
+        self.code = s.code
+        s.code.block = "start"
+        s.run_branching = self._branching
+
+    # Frame -----------------------------------------------------------------------------------------------------------
+
+    def function(self) -> None:
+        s = self.s
+        s.code.entry += [
+            "  %lane32 = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()",
+            "  %lane = zext nneg i32 %lane32 to i64",
+            "  %block32 = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()",
+            "  %block = zext nneg i32 %block32 to i64",
+            "  %shared = addrspacecast ptr addrspace(3) @shared to ptr",
+        ]
+        s.lane = "%lane"
+        self._parameters()
+        s.present = self._present()
+        self.region(s.kernel.body)
+
+    def _parameters(self) -> None:
+        """The argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
+        arrays; then launch dimensions, the number of threads, the report buffer."""
+        s, at = self.s, 0
+        for name, value in zip(s.kernel.param_names, s.kernel.params, strict=True):
+            at = self._parameter(name, value, at)
+        for _ in range(s.kernel.launch.ndim):
+            s.dims.append(self._slot(at))
+            at += 8
+        self.total = self._slot(at)
+        s.code.entry.append(f"  %report.at = getelementptr i8, ptr %args, i64 {at + 8}")
+        s.code.entry.append("  %report = load ptr, ptr %report.at, align 8")
+
+    def _slot(self, at: int) -> str:
+        return self.s.first(f"load i64, ptr {self._argument(at)}, align 8")
+
+    def _argument(self, at: int) -> str:
+        return self.s.first(f"getelementptr i8, ptr %args, i64 {at}")
+
+    def _parameter(self, name: str, value: Value, at: int) -> int:
+        s, t = self.s, value.type
+        if isinstance(t, ArrayType):
+            raw = s.first(f"load ptr {GLOBAL}, ptr {self._argument(at)}, align 8")
+            pointer = s.first(f"addrspacecast ptr {GLOBAL} {raw} to ptr")
+            shape = tuple(self._slot(at + 8 * (1 + d)) for d in range(t.ndim))
+            strides = tuple(self._slot(at + 8 * (1 + t.ndim + d)) for d in range(t.ndim))
+            known = s.kernel.access[s.kernel.params.index(value)]
+            packed = known is not None and known.contiguous
+            s.arrays[value] = ArrayAt(pointer, t.dtype, shape, strides, packed, name)
+            return at + 8 * (1 + 2 * t.ndim)
+        pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {at}")
+        s.scalars[value] = s.memory.load_element(pointer, t)  # type: ignore[arg-type]
+        return at + -(-element_bytes(t) // 8) * 8  # type: ignore[arg-type]
+
+    def _present(self) -> str:
+        s, n = self.s, self.s.block_dim
+        if not s.kernel.launch.partial:
+            return str(n)
+        done = s.first(f"mul i64 %block, {n}")
+        rest = s.first(f"sub i64 {self.total}, {done}")
+        return s.first(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {n})")
+
+    def region(self, region: Region) -> None:
+        """Ops of a region; the terminator is left to the caller."""
+        for op in region.ops:
+            if not isinstance(op, Yield):
+                self.op(op)
+
+    def op(self, op: Op) -> None:
+        s = self.s
+        s.loc = op.loc
+        if op.attrs.get("aligned") or (s.debug and op.attrs.get("bounds_check") is False):
+            when(s, self._first_lane(), lambda: check_access(s, op))
+        rule = _RULES.get(type(op))
+        if rule is not None:
+            rule(self, op)
+        elif isinstance(op, If | For | While):
+            control(s, op, self.region)
+        elif isinstance(op, STRAIGHT):
+            self._straight(op)
+        else:
+            made = lower_access(s, op)
+            if made is not None:
+                s.scalars[op.result] = made
+
+    def _first_lane(self) -> str:
+        return self.code.emit("icmp eq i32 %lane32, 0")
+
+    def _straight(self, op: Op) -> None:
+        s = self.s
+        if s.debug and isinstance(op, DIVISIONS):
+            check_division(s, op)
+        s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
+
+    # Lanes -----------------------------------------------------------------------------------------------------------
+
+    def tid(self, op: Op) -> None:
+        s = self.s
+        for k, value in enumerate(op.results):
+            s.scalars[value] = (thread_component(s, k, uniform=not s.known.varying(value)),)
+
+    def lanes(self, op: Op) -> None:
+        """What each lane does; surplus threads skip it, and hold zeros for its results."""
+        s, body = self.s, op.regions[0]
+
+        def act() -> list[str]:
+            kept = dict(s.inside)
+            self.region(body)
+            s.inside = kept
+            return [x for v in body.terminator.operands for x in s.components(v)]
+
+        ok = self.code.emit(f"icmp ult i64 %lane, {s.present}") if s.some_absent else "true"
+        types = [t for r in op.results for t in s.types(r)]
+        none = [x for r in op.results for x in zeros(r.type)]  # type: ignore[arg-type]
+        made = chosen(s, ok, types, act, none)
+        at = 0
+        for r in op.results:
+            n = len(s.types(r))
+            s.bind(r, made[at : at + n])
+            at += n
+
+    def _branching(self, region: Region, args: list[Components]) -> list[Components]:
+        """A region with control flow, for one element."""
+        self.s.scalars.update(zip(region.args, args, strict=True))
+        self.region(region)
+        return [self.s.components(v) for v in region.terminator.operands]
+
+    def from_lanes(self, op: Op) -> None:
+        """A thread's own value is its element, or its column of elements."""
+        s, parts = self.s, self.s.components(op.operands[0])
+        s.held[op.result] = [parts] if op.attrs["preserve_type"] else [(p,) for p in parts]
+
+    def to_lanes(self, op: Op) -> None:
+        self.s.scalars[op.result] = tuple(x for parts in self.s.held[op.operands[0]] for x in parts)
+
+    def publish(self, op: Op) -> None:
+        """The lane's value by that lane; zeros by lane 0 where there is no such lane."""
+        s, code = self.s, self.code
+        buffer, value, lane = op.operands
+        wanted = s.i64(lane)
+        ok = code.emit(f"icmp ult i64 {wanted}, {s.present}")
+        writer = code.emit(f"select i1 {ok}, i64 {wanted}, i64 0")
+        dtype = s.buffers[buffer].dtype
+        t = register_type(scalar_of(dtype), 1)
+        parts = tuple(
+            code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}")
+            for x, zero in zip(s.components(value), zeros(dtype), strict=True)
+        )
+        mine = code.emit(f"icmp eq i64 %lane, {writer}")
+        when(s, mine, lambda: s.memory.store_view(s.buffers[buffer], ["0"], parts, 1))
+
+    # Tiles, element by element ---------------------------------------------------------------------------------------
+
+    def map(self, op: Op) -> None:
+        s = self.s
+        layout, t = s.layouts[op.result], op.result.type
+        assert isinstance(t, TileType) and isinstance(op, TileMap)
+        made: list[Components] = []
+        straight = at_once(s, op)
+        for r in range(layout.register_count):
+            args = [s.held[v][r] if isinstance(v.type, TileType) else s.components(v) for v in op.operands]
+            if straight:
+                made.append(run_region(s, op.regions[0], args, 1)[0])
+                continue
+            types = [register_type(scalar_of(t.dtype), 1)] * components(t.dtype)
+            parts = chosen(
+                s, s.holds(layout, r, t.partial), types,
+                lambda args=args: list(s.run_branching(op.regions[0], args)[0]), list(zeros(t.dtype)),
+            )  # fmt: skip
+            made.append(tuple(parts))
+        s.held[op.result] = made
+
+    def full(self, op: Op) -> None:
+        s = self.s
+        parts = s.components(op.operands[0])
+        s.held[op.result] = [parts] * s.layouts[op.result].register_count
+
+    def empty(self, op: Op) -> None:
+        t = op.result.type
+        assert isinstance(t, TileType)
+        if op.result in self.s.layouts:
+            self.s.held[op.result] = [zeros(t.dtype)] * self.s.layouts[op.result].register_count
+
+    def arange(self, op: Op) -> None:
+        s, layout = self.s, self.s.layouts[op.result]
+        dtype = scalar_of(op.operands[0].type)  # type: ignore[arg-type]
+        start, step = (s.scalar(v) for v in op.operands)
+        made: list[Components] = []
+        for r in range(layout.register_count):
+            position = convert(s.code, s.index(layout, r)[0], int64, dtype, 1)
+            scaled = elementwise(s.code, S.Mul([], []), dtype, [step, position], 1)
+            made.append((elementwise(s.code, S.Add([], []), dtype, [start, scaled], 1),))
+        s.held[op.result] = made
+
+    def fill_absent(self, op: Op) -> None:
+        s, layout, t = self.s, self.s.layouts[op.result], op.result.type
+        assert isinstance(t, TileType)
+        made: list[Components] = []
+        one = register_type(scalar_of(t.dtype), 1)
+        for r, parts in enumerate(s.held[op.operands[0]]):
+            ok = s.holds(layout, r, True) if s.some_absent else "true"
+            if ok != "true":
+                parts = tuple(
+                    s.code.emit(f"select i1 {ok}, {one} {x}, {one} {zero}")
+                    for x, zero in zip(parts, zeros(t.dtype), strict=True)
+                )
+            made.append(parts)
+        s.held[op.result] = made
+
+    def same(self, op: Op) -> None:
+        self.s.held[op.result] = self.s.held[op.operands[0]]
+
+    def broadcast(self, op: Op) -> None:
+        """Each register from the one that holds the element that is repeated there."""
+        s, source = self.s, op.operands[0]
+        small, whole = s.layouts[source], s.layouts[op.result]
+        lead = len(whole.shape) - len(small.shape)
+        at = {small.register_offsets(r): parts for r, parts in enumerate(s.held[source])}
+        made: list[Components] = []
+        for r in range(whole.register_count):
+            offsets = whole.register_offsets(r)[lead:]
+            made.append(at[tuple(0 if n == 1 else i for n, i in zip(small.shape, offsets, strict=True))])
+        s.held[op.result] = made
+
+    def extract(self, op: Op) -> None:
+        """The only element of a tile, or a component of it."""
+        s, source = self.s, op.operands[0]
+        t = source.type
+        assert isinstance(t, TileType)
+        rank, parts = len(t.shape), s.held[source][0]
+        inner = op.operands[rank:][1:]
+        if not inner:
+            s.scalars[op.result] = parts
+            return
+        spill = s.allocate("element", t.dtype, (1,))
+        s.memory.store_view(spill, ["0"], parts, 1)
+        view = View(spill.pointer, t.dtype, (1,) * rank, (components(t.dtype),) * rank)
+        s.tiles[source] = view
+        made = lower_access(s, op)
+        assert made is not None
+        s.scalars[op.result] = made
+
+    # Reductions ------------------------------------------------------------------------------------------------------
+
+    def reduce(self, op: Op) -> None:
+        s, tile = self.s, op.operands[0]
+        t, layout = tile.type, s.layouts[tile]
+        assert isinstance(t, TileType)
+        bases = op.attrs.get("bases")
+
+        def checked(r: int) -> str:
+            if bases is None:
+                return s.holds(layout, r, t.partial)
+            return self._part_there(op, layout, r)
+
+        made = exchange.reduce(s, op, op.attrs["axis"], checked)
+        s.held[op.result] = made
+
+    def _part_there(self, op: Op, layout: Layout, r: int) -> str:
+        """Whether the warps that gave a part had an element of it."""
+        s, axis = self.s, op.attrs["axis"] or 0
+        base = op.attrs["bases"][layout.register_offsets(r)[axis]]
+        extent, last = op.attrs["extent"], len(op.attrs["extent"]) - 1
+        ok = "true"
+        for d, (at, n) in enumerate(zip(base, extent, strict=True)):
+            if op.attrs["lanes"] and d == last and s.some_absent:
+                test = s.code.emit(f"icmp ult i64 {at}, {s.present}")
+                ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
+            elif at >= n:
+                return "false"
+        return ok
+
+    def partial_reduce(self, op: Op) -> None:
+        s, tile = self.s, op.operands[0]
+        t, layout = tile.type, s.layouts[tile]
+        assert isinstance(t, TileType)
+        s.held[op.result] = exchange.reduce(s, op, op.attrs["axis"], lambda r: s.holds(layout, r, t.partial))
+
+    # Buffers ---------------------------------------------------------------------------------------------------------
+
+    def buf_new(self, op: Op) -> None:
+        s, t = self.s, op.result.type
+        assert isinstance(t, BufType)
+        s.buffers[op.result] = View(s.shared(op.result), t.dtype, t.shape, s.places[op.result].strides)
+        if not isinstance(op.operands[0].owner, TileEmpty):
+            self._write(op.result, op.operands[0])
+
+    def buf_write(self, op: Op) -> None:
+        self._write(*op.operands)
+
+    def _write(self, buffer: Value, tile: Value) -> None:
+        s, t = self.s, tile.type
+        assert isinstance(t, TileType)
+        access.buffer_store(
+            s, s.buffers[buffer], s.layouts[tile], s.held[tile], isinstance(buffer.owner, BufNew), t.partial
+        )
+
+    def buf_read(self, op: Op) -> None:
+        s, buffer = self.s, op.operands[0]
+        whole = isinstance(buffer.owner, BufNew)
+        s.held[op.result] = access.buffer_load(s, s.buffers[buffer], s.layouts[op.result], whole)
+
+    def gather(self, op: Op) -> None:
+        s, layout = self.s, self.s.layouts[op.result]
+        source, index, axis = s.buffers[op.operands[0]], s.buffers[op.operands[1]], op.attrs["axis"]
+        n = source.shape[axis]
+        dtype = scalar_of(index.dtype)
+        types = [register_type(scalar_of(source.dtype), 1)] * components(source.dtype)
+        made: list[Components] = []
+        for r in range(layout.register_count):
+
+            def pick(r: int = r) -> list[str]:
+                at = s.index(layout, r)
+                raw = s.memory.load_view(index, [at[axis]], 1)[0]
+                wide = "sext" if dtype.kind == "i" else "zext"
+                k = raw if dtype.bits == 64 else s.code.emit(f"{wide} i{dtype.bits} {raw} to i64")
+                wrapped = s.code.emit(f"add i64 {k}, {n}")
+                negative = s.code.emit(f"icmp slt i64 {k}, 0")
+                k = s.code.emit(f"select i1 {negative}, i64 {wrapped}, i64 {k}")
+                ok = s.code.emit(f"icmp ult i64 {k}, {n}")
+                at[axis] = s.code.emit(f"select i1 {ok}, i64 {k}, i64 0")
+                parts = s.memory.load_view(source, at, 1)
+                return [
+                    s.code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}")
+                    for t, x, zero in zip(types, parts, zeros(source.dtype), strict=True)
+                ]
+
+            made.append(tuple(chosen(s, s.holds(layout, r), types, pick, list(zeros(source.dtype)))))
+        s.held[op.result] = made
+
+    def barrier(self, op: Op) -> None:
+        self.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+
+    # Stacks ----------------------------------------------------------------------------------------------------------
+
+    def stack_new(self, op: Op) -> None:
+        s, t = self.s, op.result.type
+        assert isinstance(t, StackType)
+        count = s.shared(op.result)
+        data = s.first(f"getelementptr inbounds i8, ptr {count}, i64 {COUNT_BYTES}")
+        s.stacks[op.result] = (count, View(data, t.dtype, (t.capacity,), (components(t.dtype),)))
+        when(s, self._first_lane(), lambda: self.code.line(f"store i32 0, ptr {count}, align 4"))
+
+    def stack_clear(self, op: Op) -> None:
+        count, _ = self.s.stacks[op.operands[0]]
+        when(self.s, self._first_lane(), lambda: self.code.line(f"store i32 0, ptr {count}, align 4"))
+
+    def _pushing(self, flag: Value) -> str:
+        s = self.s
+        value = s.scalar(flag)
+        if not s.some_absent:
+            return value
+        here = self.code.emit(f"icmp ult i64 %lane, {s.present}")
+        return self.code.emit(f"and i1 {here}, {value}")
+
+    def stack_vote(self, op: Op) -> None:
+        s, code = self.s, self.code
+        bits = exchange.ballot(s, self._pushing(op.operands[1]))
+        count = code.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})")
+        warp = code.emit(f"zext i32 {code.emit('lshr i32 %lane32, 5')} to i64")
+        first = code.emit(f"icmp eq i32 {code.emit('and i32 %lane32, 31')}, 0")
+        view = s.buffers[op.operands[0]]
+        when(s, first, lambda: s.memory.store_view(view, [warp], (count,), 1))
+
+    def stack_fill(self, op: Op) -> None:
+        """A lane's slot: what was there, the pushes of earlier warps, and those of earlier lanes of its warp."""
+        s, code = self.s, self.code
+        stack, votes, value, flag = op.operands
+        count, view = s.stacks[stack]
+        pushing = self._pushing(flag)
+        bits = exchange.ballot(s, pushing)
+        lane = code.emit("and i32 %lane32, 31")
+        below = code.emit(f"sub i32 {code.emit(f'shl i32 1, {lane}')}, 1")
+        slot = code.emit(f"call i32 @llvm.ctpop.i32(i32 {code.emit(f'and i32 {bits}, {below}')})")
+        slot = code.emit(f"add i32 {slot}, {code.emit(f'load i32, ptr {count}, align 4')}")
+        warp = code.emit("lshr i32 %lane32, 5")
+        for k in range(s.threads // 32 - 1):
+            (n,) = s.memory.load_view(s.buffers[votes], [str(k)], 1)
+            earlier = code.emit(f"icmp ugt i32 {warp}, {k}")
+            slot = code.emit(f"add i32 {slot}, {code.emit(f'select i1 {earlier}, i32 {n}, i32 0')}")
+        room = code.emit(f"icmp ult i32 {slot}, {view.shape[0]}")
+        takes = code.emit(f"and i1 {pushing}, {room}")
+        at = code.emit(f"zext i32 {slot} to i64")
+        when(s, takes, lambda: s.memory.store_view(view, [at], s.components(value), 1))
+        s.scalars[op.result] = (code.emit(f"select i1 {takes}, i32 {slot}, i32 -1"),)
+
+    def stack_take(self, op: Op) -> None:
+        """Lane k takes the k-th element from the top."""
+        s, code = self.s, self.code
+        count, view = s.stacks[op.operands[0]]
+        have = code.emit(f"load i32, ptr {count}, align 4")
+        left = code.emit(f"sub i32 {have}, %lane32")
+        slot = code.emit(f"sub i32 {left}, 1")
+        ok = code.emit(f"icmp sgt i32 {left}, 0")
+        if s.some_absent:
+            ok = code.emit(f"and i1 {ok}, {code.emit(f'icmp ult i64 %lane, {s.present}')}")
+        types = [register_type(scalar_of(view.dtype), 1)] * components(view.dtype)
+        parts = chosen(
+            s, ok, types,
+            lambda: list(s.memory.load_view(view, [code.emit(f"zext i32 {slot} to i64")], 1)),
+            list(zeros(view.dtype)),
+        )  # fmt: skip
+        s.scalars[op.results[0]] = tuple(parts)
+        s.scalars[op.results[1]] = (code.emit(f"select i1 {ok}, i32 {slot}, i32 -1"),)
+
+    def stack_advance(self, op: Op) -> None:
+        s, code = self.s, self.code
+        count, view = s.stacks[op.operands[0]]
+
+        def act() -> None:
+            n = code.emit(f"load i32, ptr {count}, align 4")
+            if len(op.operands) > 1:
+                for k in range(s.threads // 32):
+                    n = code.emit(
+                        f"add i32 {n}, {s.memory.load_view(s.buffers[op.operands[1]], [str(k)], 1)[0]}"
+                    )
+                n = code.emit(f"call i32 @llvm.smin.i32(i32 {n}, i32 {view.shape[0]})")
+            else:
+                lanes = (
+                    s.present if not s.present.startswith("%") else code.emit(f"trunc i64 {s.present} to i32")
+                )
+                n = code.emit(f"call i32 @llvm.smax.i32(i32 {code.emit(f'sub i32 {n}, {lanes}')}, i32 0)")
+            code.line(f"store i32 {n}, ptr {count}, align 4")
+
+        when(s, self._first_lane(), act)
+
+    # Reports ---------------------------------------------------------------------------------------------------------
+
+    def print_tile(self, op: Op) -> None:
+        """The elements through the report buffer, one record each."""
+        s, tile = self.s, op.operands[0]
+        t, layout = tile.type, s.layouts[tile]
+        assert isinstance(t, TileType)
+        site = s.site("tile", op.loc, shape=t.shape, types=[t.dtype])
+
+        def act() -> None:
+            for r, parts in enumerate(s.held[tile]):
+
+                def record(r: int = r, parts: Components = parts) -> None:
+                    flat = "0"
+                    for i, n in zip(s.index(layout, r), t.shape, strict=True):
+                        flat = s.memory.add(s.memory.mul(flat, str(n)), i)
+                    report(s, site, [flat, *(slot(s, p, scalar_of(t.dtype)) for p in parts)])
+
+                when(s, s.holds(layout, r), record)
+
+        when(s, s.owner(layout), act)
+
+
+def _on_state(rule: Callable[[GpuState, Op], None]) -> Any:
+    return lambda walk, op: rule(walk.s, op)
+
+
+_RULES: dict[type[Op], Any] = {
+    Tid: _Walk.tid,
+    Lanes: _Walk.lanes,
+    TileFromLanes: _Walk.from_lanes,
+    TileToLanes: _Walk.to_lanes,
+    Publish: _Walk.publish,
+    TileMap: _Walk.map,
+    TileFull: _Walk.full,
+    TileEmpty: _Walk.empty,
+    TileArange: _Walk.arange,
+    TileFillAbsent: _Walk.fill_absent,
+    TileMarkPartial: _Walk.same,
+    TileBroadcast: _Walk.broadcast,
+    TileExtract: _Walk.extract,
+    TileReduce: _Walk.reduce,
+    PartialReduce: _Walk.partial_reduce,
+    PartialArgReduce: _on_state(exchange.arg_reduce),
+    PartialScan: _on_state(exchange.partial_scan),
+    AddPrefix: _on_state(exchange.add_prefix),
+    TileLoad: _on_state(access.load),
+    TileStore: _on_state(access.store),
+    TileAtomic: _on_state(access.atomic),
+    BufNew: _Walk.buf_new,
+    BufRead: _Walk.buf_read,
+    BufWrite: _Walk.buf_write,
+    BufView: _on_state(lower_access),  # type: ignore[arg-type]
+    BufReshape: _on_state(lower_access),  # type: ignore[arg-type]
+    ArrayView: _on_state(array_view),  # type: ignore[arg-type]
+    SharedGather: _Walk.gather,
+    SharedProduct: _on_state(product),
+    Barrier: _Walk.barrier,
+    StackNew: _Walk.stack_new,
+    StackClear: _Walk.stack_clear,
+    StackVote: _Walk.stack_vote,
+    StackFill: _Walk.stack_fill,
+    StackTake: _Walk.stack_take,
+    StackAdvance: _Walk.stack_advance,
+    PrintTile: _Walk.print_tile,
+}

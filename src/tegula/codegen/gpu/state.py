@@ -1,0 +1,158 @@
+"""What the lowering of one kernel to GPU threads knows while it walks the IR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from tegula.codegen.scalar import Components
+from tegula.codegen.state import State
+from tegula.codegen.storage import View, packed_strides
+from tegula.codegen.text import constant, register_type
+from tegula.ir import Value
+from tegula.layout import COPY, Layout, Mode
+from tegula.passes.place_shared import Place
+from tegula.types import ElementType, TileType, components, element_bytes, scalar_of
+
+Registers: TypeAlias = list[Components]
+"""A tile as a thread holds it: the components of the element in each register of the layout."""
+
+
+@dataclass(slots=True)
+class GpuState(State):
+    """`layouts`: of all tile values. `places`: of buffers in shared memory. `threads`: of the block, whole warps.
+    `held`: the registers of tiles. `lane` is the thread's number at all times; `%lane32` the same as i32."""
+
+    layouts: dict[Value, Layout] = field(default_factory=dict)
+    places: dict[Value, Place] = field(default_factory=dict)
+    threads: int = 32
+    held: dict[Value, Registers] = field(default_factory=dict)
+    bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
+
+    # The function's entry --------------------------------------------------------------------------------------------
+
+    def first(self, rhs: str) -> str:
+        """A register computed once, in the function's entry."""
+        name = self.code.fresh("e")
+        self.code.entry.append(f"  {name} = {rhs}")
+        return name
+
+    def allocate(
+        self, name: str, dtype: ElementType, shape: tuple[int, ...], unit: int | None = None
+    ) -> View:
+        """Memory of the thread's own."""
+        count = 1
+        for n in shape:
+            count *= n
+        pointer = self.first(f"alloca [{count * element_bytes(dtype)} x i8], align 16")
+        return View(pointer, dtype, shape, packed_strides(shape, components(dtype)))
+
+    def shared(self, value: Value) -> str:
+        """The address of a buffer or stack in shared memory."""
+        place = self.places[value]
+        return self.first(f"getelementptr inbounds i8, ptr %shared, i64 {place.offset}")
+
+    # Layouts ---------------------------------------------------------------------------------------------------------
+
+    def base(self, layout: Layout) -> list[str]:
+        """This thread's coordinates of register 0, one i64 per dimension."""
+        key = (len(layout.shape), layout.threads)
+        if key not in self.bases:
+            self.bases[key] = self._base(*key)
+        return self.bases[key]
+
+    def _base(self, rank: int, modes: tuple[Mode, ...]) -> list[str]:
+        terms: list[list[str]] = [[] for _ in range(rank)]
+        period = 1
+        for mode in modes:
+            if mode.dim != COPY:
+                digit = self.digit(period, mode.size)
+                step = digit if mode.stride == 1 else self.first(f"mul nuw nsw i32 {digit}, {mode.stride}")
+                terms[mode.dim].append(step)
+            period *= mode.size
+        return [self._sum(t) for t in terms]
+
+    def digit(self, period: int, size: int) -> str:
+        """(thread / period) mod size, i32."""
+        at = "%lane32"
+        if period > 1:
+            at = self.first(f"udiv i32 {at}, {period}")
+        return at if period * size == self.threads else self.first(f"urem i32 {at}, {size}")
+
+    def _sum(self, terms: list[str]) -> str:
+        if not terms:
+            return "0"
+        total = terms[0]
+        for term in terms[1:]:
+            total = self.first(f"add nuw nsw i32 {total}, {term}")
+        return self.first(f"zext nneg i32 {total} to i64")
+
+    def owner(self, layout: Layout) -> str:
+        """Whether this thread is the one of those that hold copies that acts for all, i1."""
+        key = (-1, layout.threads)
+        if key not in self.bases:
+            ok, period = "true", 1
+            for mode in layout.threads:
+                if mode.dim == COPY:
+                    test = self.first(f"icmp eq i32 {self.digit(period, mode.size)}, 0")
+                    ok = test if ok == "true" else self.first(f"and i1 {ok}, {test}")
+                period *= mode.size
+            self.bases[key] = [ok]
+        return self.bases[key][0]
+
+    def index(self, layout: Layout, register: int) -> list[str]:
+        """The coordinates of the element in a register."""
+        pairs = zip(self.base(layout), layout.register_offsets(register), strict=True)
+        return [self.memory.add(a, str(b)) for a, b in pairs]
+
+    def holds(self, layout: Layout, register: int, over_lanes: bool = False) -> str:
+        """Whether a register holds an element of the tile, i1 or "true". `over_lanes`: the last dimension runs over
+        lanes, some of which may be absent."""
+        ok = "true"
+        last = len(layout.shape) - 1
+        for d, (base, offset) in enumerate(
+            zip(self.base(layout), layout.register_offsets(register), strict=True)
+        ):
+            lanes = over_lanes and d == last and self.some_absent
+            if not lanes and self._largest(layout, d, offset) < layout.shape[d]:
+                continue
+            limit = self.present if lanes else str(layout.shape[d])
+            test = self.code.emit(f"icmp ult i64 {self.memory.add(base, str(offset))}, {limit}")
+            ok = test if ok == "true" else self.code.emit(f"and i1 {ok}, {test}")
+        return ok
+
+    def _largest(self, layout: Layout, dim: int, offset: int) -> int:
+        return offset + sum((m.size - 1) * m.stride for m in layout.threads if m.dim == dim)
+
+    @property
+    def some_absent(self) -> bool:
+        """Whether the block may have threads without a lane."""
+        return self.kernel.launch.partial or self.threads != self.block_dim
+
+    # Values ----------------------------------------------------------------------------------------------------------
+
+    def flat(self, value: Value) -> list[str]:
+        """All registers of a value."""
+        if isinstance(value.type, TileType):
+            return [x for parts in self.held[value] for x in parts]
+        return list(self.components(value))
+
+    def types(self, value: Value) -> list[str]:
+        """The LLVM types of all registers of a value."""
+        t = value.type
+        dtype = t.dtype if isinstance(t, TileType) else t
+        count = self.layouts[value].register_count if isinstance(t, TileType) else 1
+        return [register_type(scalar_of(dtype), 1)] * (components(dtype) * count)  # type: ignore[arg-type]
+
+    def bind(self, value: Value, registers: list[str]) -> None:
+        t = value.type
+        if isinstance(t, TileType):
+            n = components(t.dtype)
+            self.held[value] = [tuple(registers[k : k + n]) for k in range(0, len(registers), n)]
+        else:
+            self.scalars[value] = tuple(registers)
+
+
+def zeros(dtype: ElementType) -> Components:
+    """An element of zeros."""
+    return (constant(scalar_of(dtype), 0),) * components(dtype)

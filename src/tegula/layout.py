@@ -1,0 +1,356 @@
+"""How the elements of a tile are spread over the registers of a group of threads.
+
+A layout is a mixed-radix map. A thread's number and a register's number are each split into digits, least significant
+first; a digit moves the element by its mode's stride along its mode's dimension:
+
+    coordinate[d] = sum of digit * stride over the modes of dimension d
+
+A mode without a dimension holds copies: all its digits mean the same elements. Coordinates outside the tile are
+padding: registers that hold nothing. Any shape and any number of threads can be laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, prod
+
+COPY = -1
+"""The dimension of modes whose digits hold copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """`size` steps of `stride` elements along dimension `dim`, or `size` copies."""
+
+    size: int
+    dim: int
+    stride: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.size}*" if self.dim == COPY else f"{self.size}@{self.dim}:{self.stride}"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A tile of `shape` over threads. `registers` and `threads` are modes, least significant first."""
+
+    shape: tuple[int, ...]
+    registers: tuple[Mode, ...]
+    threads: tuple[Mode, ...]
+
+    def __post_init__(self) -> None:
+        """Equal maps are made equal: single steps are no modes, and a mode that continues another is part of it."""
+        object.__setattr__(self, "registers", _joined(self.registers))
+        object.__setattr__(self, "threads", _joined(self.threads))
+
+    def __str__(self) -> str:
+        parts = (" ".join(map(str, modes)) or "1" for modes in (self.registers, self.threads))
+        return f"{list(self.shape)} registers {next(parts)} threads {next(parts)}"
+
+    @cached_property
+    def register_count(self) -> int:
+        """Elements that each thread holds, padding included."""
+        return prod(m.size for m in self.registers)
+
+    @cached_property
+    def thread_count(self) -> int:
+        return prod(m.size for m in self.threads)
+
+    @cached_property
+    def vector(self) -> int:
+        """How many consecutive registers hold neighbours along the last dimension."""
+        first = self.registers[0] if self.registers else None
+        last = len(self.shape) - 1
+        return first.size if first is not None and (first.dim, first.stride) == (last, 1) else 1
+
+    def register_offsets(self, register: int) -> tuple[int, ...]:
+        """What a register adds to its thread's coordinates."""
+        return _coordinates(len(self.shape), self.registers, register)
+
+    def thread_offsets(self, thread: int) -> tuple[int, ...]:
+        """The coordinates of a thread's register 0."""
+        return _coordinates(len(self.shape), self.threads, thread)
+
+    def coordinates(self, thread: int, register: int) -> tuple[int, ...]:
+        """The element that a thread holds in a register; outside the shape where it holds none."""
+        pairs = zip(self.thread_offsets(thread), self.register_offsets(register), strict=True)
+        return tuple(a + b for a, b in pairs)
+
+    def extent(self, dim: int) -> int:
+        """One more than the largest coordinate along a dimension, padding included."""
+        return 1 + sum((m.size - 1) * m.stride for m in (*self.registers, *self.threads) if m.dim == dim)
+
+    def padded(self, dim: int) -> bool:
+        """Whether some coordinates along a dimension lie outside the tile."""
+        return self.extent(dim) > self.shape[dim]
+
+    def owners(self) -> dict[tuple[int, ...], list[tuple[int, int]]]:
+        """The (thread, register) pairs that hold each element."""
+        found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        for thread in range(self.thread_count):
+            for register in range(self.register_count):
+                at = self.coordinates(thread, register)
+                if all(i < n for i, n in zip(at, self.shape, strict=True)):
+                    found.setdefault(at, []).append((thread, register))
+        return found
+
+    @cached_property
+    def owns_once(self) -> bool:
+        """Whether no element is held twice."""
+        return all(m.dim != COPY for m in self.threads)
+
+    @cached_property
+    def warp_modes(self) -> tuple[tuple[Mode, ...], tuple[Mode, ...]]:
+        """The thread modes within a warp of 32, and those across warps; a mode of both is cut in two."""
+        lanes: list[Mode] = []
+        warps: list[Mode] = []
+        left = 32
+        for m in self.threads:
+            near = gcd(m.size, left)
+            if near > 1:
+                lanes.append(Mode(near, m.dim, m.stride))
+            if m.size > near:
+                assert near == left, f"{self} has a mode that does not end with a warp"
+                warps.append(Mode(m.size // near, m.dim, m.stride * near))
+            left //= near
+        return tuple(lanes), tuple(warps)
+
+    def without(self, dims: Iterable[int], keepdims: bool = False) -> Layout:
+        """The layout of the tile's reduction along `dims`: copies in all threads that shared an element's row. What is
+        left of a tile without dimensions has shape (1,)."""
+        gone = set(dims)
+        kept = [d for d in range(len(self.shape)) if keepdims or d not in gone]
+        shape = tuple(1 if d in gone else self.shape[d] for d in kept) or (1,)
+        number = {d: k for k, d in enumerate(kept) if d not in gone}
+        registers = tuple(Mode(m.size, number[m.dim], m.stride) for m in self.registers if m.dim in number)
+        threads = tuple(
+            Mode(m.size, number[m.dim], m.stride) if m.dim in number else Mode(m.size, COPY)
+            for m in self.threads
+        )
+        return Layout(shape, registers, threads)
+
+    def restricted(self, shape: Sequence[int]) -> Layout:
+        """The layout of a tile of `shape` that each thread can broadcast to this one from its own registers."""
+        lead = len(self.shape) - len(shape)
+        flat = {d for d, n in enumerate(self.shape) if d >= lead and shape[d - lead] == 1 and n != 1}
+        made = self.without([*range(lead), *flat], keepdims=True)
+        number = {d: d - lead for d in range(lead, len(self.shape))}
+        registers = tuple(Mode(m.size, number[m.dim], m.stride) for m in made.registers)
+        threads = tuple(m if m.dim == COPY else Mode(m.size, number[m.dim], m.stride) for m in made.threads)
+        return Layout(tuple(shape), registers, threads)
+
+    def parts(self, axis: int | None) -> tuple[Layout, Layout, list[tuple[int, ...]]]:
+        """Reducing along `axis` (None: all dimensions) inside warps: the layout of what they hold then, with the parts
+        along the axis (the first dimension where all are reduced); the layout in which each thread holds all parts; and
+        for each part the coordinates of its first element."""
+        dims = set(range(len(self.shape)) if axis is None else (axis,))
+        at = axis or 0
+        lanes, warps = self.warp_modes
+        count, spread, gathered, bases = 1, [], [], [(0,) * len(self.shape)]
+        for m in warps:
+            if m.dim not in dims:
+                spread.append(m)
+                gathered.append(m)
+                continue
+            spread.append(Mode(m.size, at, count))
+            gathered.append(Mode(m.size, COPY))
+            bases = [_moved(base, m.dim, k * m.stride) for k in range(m.size) for base in bases]
+            count *= m.size
+        shape = [1 if d in dims else n for d, n in enumerate(self.shape)]
+        shape[at] = count
+        kept = [m for m in self.registers if m.dim not in dims]
+        near = [Mode(m.size, COPY) if m.dim in dims else m for m in lanes]
+        held = Layout(tuple(shape), tuple(kept), (*near, *spread))
+        whole = Layout(tuple(shape), (*kept, Mode(count, at)), (*near, *gathered))
+        return held, whole, bases
+
+
+def _moved(at: tuple[int, ...], dim: int, by: int) -> tuple[int, ...]:
+    return tuple(i + by if d == dim else i for d, i in enumerate(at))
+
+
+def _coordinates(rank: int, modes: Sequence[Mode], number: int) -> tuple[int, ...]:
+    at = [0] * rank
+    for mode in modes:
+        number, digit = divmod(number, mode.size)
+        if mode.dim != COPY:
+            at[mode.dim] += digit * mode.stride
+    return tuple(at)
+
+
+def blocked(shape: Sequence[int], threads: int, vector: int) -> Layout:
+    """Neighbours along the last dimension in `vector` consecutive registers, then in neighbouring threads; threads left
+    over by one dimension go to the one before it; what remains of a dimension goes to more registers."""
+    shape, last = tuple(shape), len(shape) - 1
+    vector = _vector(prod(shape), shape[last], threads, vector)
+    repeats: list[Mode] = []
+    lanes: list[Mode] = []
+    warps: list[Mode] = []
+    lanes_left, warps_left = _warp(threads), threads // _warp(threads)
+    for dim in reversed(range(len(shape))):
+        unit = vector if dim == last else 1
+        wanted = -(-shape[dim] // unit)
+        near = _share(lanes_left, wanted)
+        far = _share(warps_left, -(-wanted // near)) if near == lanes_left else 1
+        lanes.append(Mode(near, dim, unit))
+        warps.append(Mode(far, dim, unit * near))
+        repeats.append(Mode(-(-wanted // (near * far)), dim, unit * near * far))
+        lanes_left //= near
+        warps_left //= far
+    spread = (*lanes, Mode(lanes_left, COPY), *warps, Mode(warps_left, COPY))
+    return Layout(shape, (Mode(vector, last), *repeats), spread)
+
+
+def _vector(size: int, row: int, threads: int, wanted: int) -> int:
+    """At most `wanted`, as long as all threads have work and rows are not mostly padding."""
+    vector = 1
+    while vector * 2 <= wanted and row % (vector * 2) == 0 and vector * 2 * threads <= size:
+        vector *= 2
+    return vector
+
+
+def _share(threads: int, wanted: int) -> int:
+    """The fewest threads that cover `wanted` and divide `threads`, or all of them."""
+    return next((n for n in _divisors(threads) if n >= wanted), threads)
+
+
+def _warp(threads: int) -> int:
+    """Threads whose registers are exchanged by shuffles: a warp, or all of fewer."""
+    return 32 if threads % 32 == 0 else threads
+
+
+def _divisors(n: int) -> list[int]:
+    return [k for k in range(1, n + 1) if n % k == 0]
+
+
+def over_lanes(shape: Sequence[int], lanes: int, threads: int) -> Layout:
+    """One thread for each element of the last dimension, the others in its registers: the layout of `tile` and
+    `untile`. `threads` may be more than `lanes`."""
+    shape = tuple(shape)
+    last = len(shape) - 1
+    registers = tuple(Mode(n, d) for d, n in reversed(list(enumerate(shape[:-1]))) if n > 1)
+    return Layout(shape, registers, (Mode(threads, last),))
+
+
+def everywhere(shape: Sequence[int], threads: int) -> Layout:
+    """All elements in every thread."""
+    shape = tuple(shape)
+    registers = tuple(Mode(n, d) for d, n in reversed(list(enumerate(shape))) if n > 1)
+    return Layout(shape, registers, (Mode(threads, COPY),))
+
+
+def chunked(size: int, threads: int) -> Layout:
+    """A 1-D tile in order: each thread holds a run of consecutive elements."""
+    run = -(-size // threads)
+    return Layout((size,), (Mode(run, 0),), (Mode(threads, 0, run),))
+
+
+def product_grid(rows: int, columns: int, warps: int, unit: tuple[int, int]) -> tuple[int, int]:
+    """How warps are spread over a product of `rows` x `columns` made of `unit` blocks: (along rows, along columns),
+    with the least padding, then the squarest share."""
+    best: tuple[tuple[int, float], tuple[int, int]] | None = None
+    for down in _divisors(warps):
+        across = warps // down
+        high, wide = -(-rows // (down * unit[0])) * unit[0], -(-columns // (across * unit[1])) * unit[1]
+        cost = (high * down * wide * across, abs(high - wide))
+        if best is None or cost < best[0]:
+            best = (cost, (down, across))
+    assert best is not None
+    return best[1]
+
+
+@dataclass(frozen=True, slots=True)
+class MmaShare:
+    """The part of a product that each warp computes with 16 x 8 tensor core products: `high` x `wide` of them; warps
+    lie `down` x `across`."""
+
+    down: int
+    across: int
+    high: int
+    wide: int
+
+
+def mma_share(shape: tuple[int, int], warps: int) -> MmaShare:
+    down, across = product_grid(*shape, warps, (16, 8))
+    return MmaShare(down, across, -(-shape[0] // (16 * down)), -(-shape[1] // (8 * across)))
+
+
+def mma_result(shape: tuple[int, int], warps: int) -> Layout:
+    """The result of 16 x 8 tensor core products: in each warp thread t holds columns 2 (t mod 4) and the next of rows
+    t / 4 and t / 4 + 8, in four registers per product."""
+    p = mma_share(shape, warps)
+    registers = (Mode(2, 1), Mode(2, 0, 8), Mode(p.wide, 1, 8), Mode(p.high, 0, 16))
+    threads = (Mode(4, 1, 2), Mode(8, 0), Mode(p.across, 1, 8 * p.wide), Mode(p.down, 0, 16 * p.high))
+    return Layout(shape, registers, threads)
+
+
+def fma_result(shape: tuple[int, int], threads: int, vector: int) -> Layout:
+    """The result of a product without tensor cores: each thread holds rows and columns spaced so that the threads of a
+    warp read neighbouring columns; `vector` consecutive columns at a time."""
+    rows, columns = shape
+    vector = _vector(rows * columns, columns, threads, vector)
+    down, across = _thread_grid(rows, columns, threads, vector)
+    wide, high = -(-columns // (across * vector)), -(-rows // down)
+    registers = [Mode(vector, 1), Mode(wide, 1, across * vector), Mode(high, 0, down)]
+    grid = [Mode(across, 1, vector), Mode(down, 0), Mode(threads // (across * down), COPY)]
+    return Layout(shape, tuple(registers), tuple(grid))
+
+
+def _thread_grid(rows: int, columns: int, threads: int, vector: int) -> tuple[int, int]:
+    """(down, across), powers of two: the least work a thread, then the fewest operands."""
+    best: tuple[tuple[int, int], tuple[int, int]] | None = None
+    powers = [n for n in _divisors(threads) if n & (n - 1) == 0]
+    for across in powers:
+        for down in [n for n in powers if threads % (n * across) == 0]:
+            high, wide = -(-rows // down), -(-columns // (across * vector)) * vector
+            cost = (high * wide, high + wide)
+            if best is None or cost < best[0]:
+                best = (cost, (down, across))
+    assert best is not None
+    return best[1]
+
+
+def _joined(modes: Iterable[Mode]) -> tuple[Mode, ...]:
+    made: list[Mode] = []
+    for mode in modes:
+        before = made[-1] if made else None
+        if mode.size == 1:
+            continue
+        if before is not None and before.dim == mode.dim and mode.stride == _following(before):
+            made[-1] = Mode(before.size * mode.size, before.dim, before.stride)
+        else:
+            made.append(Mode(mode.size, mode.dim, 1) if mode.dim == COPY else mode)
+    return tuple(made)
+
+
+def _following(mode: Mode) -> int:
+    """The stride of a mode that goes on where this one ends."""
+    return 1 if mode.dim == COPY else mode.stride * mode.size
+
+
+def bank_conflicts(layout: Layout, strides: Sequence[int], element_bytes: int, vector: int) -> int:
+    """How many times longer than the fewest transactions a warp's access takes to a tile in shared memory with
+    `strides` (in elements), `vector` elements a thread: 1 is without conflicts. Threads that read one word share it."""
+    width = vector * element_bytes
+    phases = max(1, width * 32 // 128)
+    group = 32 // phases
+    worst = 1
+    for first in range(0, min(32, layout.thread_count), group):
+        banks: dict[int, set[int]] = {}
+        for thread in range(first, min(first + group, layout.thread_count)):
+            at = layout.coordinates(thread, 0)
+            start = sum(i * k for i, k in zip(at, strides, strict=True)) * element_bytes
+            for word in range(start // 4, -(-(start + width) // 4)):
+                banks.setdefault(word % 32, set()).add(word)
+        worst = max(worst, max(len(words) for words in banks.values()))
+    return worst
+
+
+def same_place(a: Layout, b: Layout) -> bool:
+    """Whether every thread that holds an element under one layout holds it under the other too."""
+    if a == b:
+        return True
+    if a.shape != b.shape or a.thread_count != b.thread_count:
+        return False
+    return a.threads == b.threads and sorted(map(str, a.registers)) == sorted(map(str, b.registers))

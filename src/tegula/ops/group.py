@@ -1,0 +1,250 @@
+"""What cooperative ops become when they are lowered to the threads of a group: barriers, exchanges through shared
+memory, and the parts of reductions and scans that a warp does without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.ir import Effect, Region
+from tegula.ops.base import TileOp, element, require
+from tegula.ops.buffer import buffer_type
+from tegula.ops.stack import stack_type
+from tegula.ops.tile import check_shape, tile_type
+from tegula.types import TileType, Type, int32
+
+Attrs = Mapping[str, Any]
+
+
+class Barrier(TileOp):
+    """All threads of the group meet; what each did to memory before is seen by all after. Attribute `reason`: the
+    accesses that it orders, in words."""
+
+    __slots__ = ()
+    NAME = "barrier"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)
+
+
+class Publish(TileOp):
+    """Operands: buffer of one element, per-lane value, lane (integer). That lane's value is written to the buffer;
+    nothing if the lane is absent or outside."""
+
+    __slots__ = ()
+    NAME = "group.publish"
+    COOPERATIVE = True
+    PURE = False
+    LANE_OPERANDS = (1,)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        buffer = buffer_type(operands[0])
+        require(
+            buffer.shape == (1,) and buffer.dtype == operands[1],
+            f"{operands[1]} cannot be published in {buffer}",
+        )
+        require(getattr(operands[2], "is_int", False), f"the lane must be an integer, got {operands[2]}")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[0]),)
+
+
+class PartialReduce(TileOp):
+    """What threads and warps can reduce on their own. Operand: tile; region and `axis` as in `tile.reduce`; attribute
+    `parts`: how many warps hold parts of one result. The reduced dimension then runs over the parts; of a whole
+    reduction the first does, the others are 1. `tile.reduce` of the result is that of the operand."""
+
+    __slots__ = ()
+    NAME = "group.reduce"
+    COOPERATIVE = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        tile = tile_type(operands[0], partial=True)
+        partial = tile.partial and attrs["axis"] is not None and attrs["axis"] != len(tile.shape) - 1
+        return [TileType(tile.dtype, parts_shape(tile.shape, attrs["axis"], attrs["parts"]), partial)]
+
+
+def parts_shape(shape: tuple[int, ...], axis: int | None, parts: int) -> tuple[int, ...]:
+    """The shape of a partial reduction."""
+    if axis is None:
+        return (parts, *(1,) * (len(shape) - 1))
+    return (*shape[:axis], parts, *shape[axis + 1 :])
+
+
+class PartialArgReduce(TileOp):
+    """`group.reduce` of a whole tile for the place of an extreme. Operands: tile, and where given the row-major indices
+    that its elements had, else those of the tile itself. Results: the extreme and its index in each part; index -1
+    where there was no number. Attributes `op`, `parts`."""
+
+    __slots__ = ()
+    NAME = "group.argreduce"
+    COOPERATIVE = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        tile = tile_type(operands[0], partial=True)
+        shape = parts_shape(tile.shape, None, attrs["parts"])
+        return [TileType(tile.dtype, shape), TileType(int32, shape)]
+
+
+class PartialScan(TileOp):
+    """Operands: 1-D tile spread in order over the threads, identity, buffer with one element a warp. Region as in
+    `tile.scan`, attribute `exclusive`. The running combination from the start of each warp; its whole goes to the
+    buffer."""
+
+    __slots__ = ()
+    NAME = "group.scan"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        tile = tile_type(operands[0], partial=True)
+        require(buffer_type(operands[2]).dtype == tile.dtype == operands[1], "a scan is over one type")
+        return [TileType(tile.dtype, tile.shape)]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[2]),)
+
+
+class AddPrefix(TileOp):
+    """Operands: result of `group.scan`, identity, its buffer. Combines each warp's elements with all that came before
+    it."""
+
+    __slots__ = ()
+    NAME = "group.add_prefix"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [tile_type(operands[0])]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[2]),)
+
+
+class SharedGather(TileOp):
+    """`tile.gather` from a buffer. Operands: buffer, buffer of indices; attribute `axis`."""
+
+    __slots__ = ()
+    NAME = "group.gather"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        source, index = buffer_type(operands[0]), buffer_type(operands[1])
+        axis = attrs["axis"]
+        shape = (*source.shape[:axis], index.shape[0], *source.shape[axis + 1 :])
+        return [TileType(source.dtype, check_shape(shape))]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[0]), Effect("read", self.operands[1]))
+
+
+class SharedProduct(TileOp):
+    """`tile.matmul` with a and b in shared memory. Operands: a, b (buffers), c (tile), alpha, beta."""
+
+    __slots__ = ()
+    NAME = "group.product"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        a, b, c = buffer_type(operands[0]), buffer_type(operands[1]), tile_type(operands[2])
+        require(
+            a.shape[1] == b.shape[0] and c.shape == (a.shape[0], b.shape[1]),
+            f"shapes {a.shape}, {b.shape} and {c.shape} do not fit",
+        )
+        return [c]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[0]), Effect("read", self.operands[1]))
+
+
+class StackVote(TileOp):
+    """Operands: buffer with one int32 a warp, per-lane bool. Each warp writes how many of its lanes push."""
+
+    __slots__ = ()
+    NAME = "group.stack_vote"
+    COOPERATIVE = True
+    PURE = False
+    LANE_OPERANDS = (1,)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(buffer_type(operands[0]).dtype == int32, "votes are int32")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[0]),)
+
+
+class StackFill(TileOp):
+    """Operands: stack, votes, per-lane value, per-lane bool. Pushing lanes write their values; the result is the slot
+    or -1. The count stays."""
+
+    __slots__ = ()
+    NAME = "group.stack_fill"
+    COOPERATIVE = True
+    PURE = False
+    VARYING = True
+    LANE_OPERANDS = (2, 3)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(stack_type(operands[0]).dtype == operands[2], "the value is of another type than the stack's")
+        return [int32]
+
+    def effects(self) -> Sequence[Effect]:
+        return (
+            Effect("read", self.operands[1]),
+            Effect("read", self.operands[0]),
+            Effect("write", self.operands[0]),
+        )
+
+
+class StackTake(TileOp):
+    """`stack.pop` without the change of the count."""
+
+    __slots__ = ()
+    NAME = "group.stack_take"
+    COOPERATIVE = True
+    PURE = False
+    VARYING = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [element(stack_type(operands[0]).dtype), int32]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[0]),)
+
+
+class StackAdvance(TileOp):
+    """The count after a push (operands: stack, votes) or after every present lane took one (operand: stack)."""
+
+    __slots__ = ()
+    NAME = "group.stack_advance"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        stack_type(operands[0])
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        votes = [Effect("read", v) for v in self.operands[1:]]
+        return (*votes, Effect("write", self.operands[0]))

@@ -1,0 +1,193 @@
+"""Every tile value gets a layout over the threads of the block.
+
+Values that are combined element by element, or carried by one loop, share a layout: they form a class. A class with a
+product takes the product's layout; one that comes from the lanes, theirs; the result of a reduction and the source of a
+broadcast take what the larger tile leaves them, so that both need no exchange; all others are spread in blocks for wide
+access to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tegula.ir import Kernel, Op, Value
+from tegula.layout import Layout, blocked, chunked, everywhere, fma_result, mma_result, over_lanes
+from tegula.ops.buffer import BufNew, BufRead, BufWrite
+from tegula.ops.control import For, If, While
+from tegula.ops.group import AddPrefix, PartialScan, SharedProduct
+from tegula.ops.lane import TileFromLanes, TileToLanes
+from tegula.ops.tile import (
+    TileAtomic,
+    TileBroadcast,
+    TileFillAbsent,
+    TileLoad,
+    TileMap,
+    TileMarkPartial,
+    TileReduce,
+    TileStore,
+)
+from tegula.rewrite import carried_slots
+from tegula.types import BufType, DType, TileType, bfloat16, components, element_bytes, float16
+
+Layouts = dict[Value, Layout]
+ACCESS_BYTES = 16
+"""Bytes of the widest access to memory."""
+
+
+def assign_layouts(kernel: Kernel, threads: int) -> Layouts:
+    """The layout of each tile value. The kernel is not changed; `convert_layouts` makes it agree."""
+    classes = _classes(kernel)
+    edges = _edges(kernel, classes)
+    chosen: dict[_Class, Layout] = {}
+    for group in sorted(set(classes.values()), key=lambda c: (-c.size, c.number)):
+        chosen[group] = _choice(kernel, group, chosen, edges, threads)
+    return {value: chosen[group] for value, group in classes.items()}
+
+
+class _Class:
+    """Tile values of one shape that share a layout, and the ops that make or use them."""
+
+    def __init__(self, number: int, shape: tuple[int, ...]) -> None:
+        self.number = number
+        self.shape = shape
+        self.size = 1
+        for n in shape:
+            self.size *= n
+        self.makers: list[Op] = []
+        self.access: list[int] = []
+
+
+def _tiles(op: Op) -> Iterator[Value]:
+    for value in (*op.results, *(v for r in op.regions for v in r.args)):
+        if isinstance(value.type, TileType):
+            yield value
+
+
+def _classes(kernel: Kernel) -> dict[Value, _Class]:
+    """Union-find over the values that must agree."""
+    parent: dict[Value, Value] = {}
+
+    def find(v: Value) -> Value:
+        while parent.setdefault(v, v) is not v:
+            v = parent[v]
+        return v
+
+    ops = [op for op in kernel.walk()]
+    for op in ops:
+        for v in _tiles(op):
+            find(v)
+        for first, *others in _agreeing(op):
+            for other in others:
+                parent[find(other)] = find(first)
+    made: dict[Value, _Class] = {}
+    for v in list(parent):
+        assert isinstance(v.type, TileType)
+        home = find(v)
+        if home not in made:
+            made[home] = _Class(len(made), v.type.shape)
+    classes = {v: made[find(v)] for v in parent}
+    for op in ops:
+        _note(op, classes)
+    return classes
+
+
+def _agreeing(op: Op) -> Iterator[list[Value]]:
+    """Groups of tile values that an op needs under one layout."""
+    if isinstance(op, If | For | While):
+        for slot in carried_slots(op) or ():
+            if isinstance(slot[0].type, TileType):
+                yield slot
+    elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | PartialScan | AddPrefix):
+        yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
+    elif isinstance(op, SharedProduct):
+        yield [op.result, op.operands[2]]
+
+
+def _note(op: Op, classes: dict[Value, _Class]) -> None:
+    """What an op says about the classes of its tiles."""
+    for v in op.results:
+        if v in classes:
+            classes[v].makers.append(op)
+    if isinstance(op, TileToLanes):
+        classes[op.operands[0]].makers.append(op)
+    memory = [op.result] if isinstance(op, TileLoad | BufRead) else []
+    memory += op.operands[1:2] if isinstance(op, TileStore | TileAtomic | BufWrite) else []
+    memory += op.operands[:1] if isinstance(op, BufNew) else []
+    for v in memory:
+        t = v.type
+        assert isinstance(t, TileType)
+        classes[v].access.append(element_bytes(t.dtype) if components(t.dtype) == 1 else ACCESS_BYTES)
+
+
+Edges = dict[_Class, list[tuple[_Class, Callable[[Layout], Layout]]]]
+
+
+def _edges(kernel: Kernel, classes: dict[Value, _Class]) -> Edges:
+    """For each class the larger ones it could follow, and how."""
+    edges: Edges = {}
+    for op in kernel.walk():
+        if isinstance(op, TileReduce):
+            edges.setdefault(classes[op.result], []).append((classes[op.operands[0]], _reduction(op)))
+        elif isinstance(op, TileBroadcast):
+            small = classes[op.operands[0]]
+            edges.setdefault(small, []).append((classes[op.result], _source(small.shape)))
+    return edges
+
+
+def _source(shape: tuple[int, ...]) -> Callable[[Layout], Layout]:
+    return lambda layout: layout.restricted(shape)
+
+
+def _reduction(op: TileReduce) -> Callable[[Layout], Layout]:
+    axis, keepdims = op.attrs["axis"], op.attrs["keepdims"]
+
+    def follow(layout: Layout) -> Layout:
+        dims = range(len(layout.shape)) if axis is None else (axis,)
+        return layout.without(dims, keepdims)
+
+    return follow
+
+
+def _choice(
+    kernel: Kernel, group: _Class, chosen: dict[_Class, Layout], edges: Edges, threads: int
+) -> Layout:
+    if group.size == 1:
+        return everywhere(group.shape, threads)
+    for op in group.makers:
+        natural = natural_layout(op, threads)
+        if natural is not None:
+            return natural
+    for larger, follow in edges.get(group, ()):
+        if larger in chosen:
+            return follow(chosen[larger])
+    return blocked(group.shape, threads, ACCESS_BYTES // min(group.access, default=4))
+
+
+def natural_layout(op: Op, threads: int) -> Layout | None:
+    """The layout that an op itself gives or takes its tile in; None where any will do."""
+    if isinstance(op, SharedProduct):
+        t = op.result.type
+        assert isinstance(t, TileType)
+        rows, columns = t.shape
+        if on_tensor_cores(op):
+            return mma_result((rows, columns), threads // 32)
+        return fma_result((rows, columns), threads, ACCESS_BYTES // max(4, element_bytes(t.dtype)))
+    if isinstance(op, TileFromLanes | TileToLanes):
+        t = (op.operands[0] if isinstance(op, TileToLanes) else op.result).type
+        assert isinstance(t, TileType)
+        return over_lanes(t.shape, t.shape[-1], threads)
+    if isinstance(op, PartialScan):
+        t = op.result.type
+        assert isinstance(t, TileType)
+        return chunked(t.size, threads)
+    return None
+
+
+def on_tensor_cores(op: SharedProduct) -> bool:
+    """Whether a product has operands that tensor cores multiply: float16 or bfloat16, both the same, summed in
+    float32."""
+    a, b = (v.type for v in op.operands[:2])
+    assert isinstance(a, BufType) and isinstance(b, BufType)
+    narrow: tuple[DType, ...] = (float16, bfloat16)
+    out = op.result.type
+    assert isinstance(out, TileType)
+    return a.dtype == b.dtype and a.dtype in narrow and out.dtype.bits == 32  # type: ignore[union-attr]

@@ -1,0 +1,159 @@
+"""Where an op needs a tile under another layout than it has, the tile goes through shared memory; reductions are cut
+into what warps do alone and what they tell each other."""
+
+from __future__ import annotations
+
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.layout import Layout, everywhere
+from tegula.ops import scalar as S
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
+from tegula.ops.group import PartialArgReduce, PartialReduce
+from tegula.ops.tile import TileArgReduce, TileBroadcast, TileReduce
+from tegula.passes.assign_layouts import Layouts, natural_layout
+from tegula.rewrite import clone_region, replace
+from tegula.types import BufType, TileType, int32
+
+
+def convert_layouts(kernel: Kernel, layouts: Layouts, threads: int) -> None:
+    """Rewrite the kernel in place; new values are added to `layouts`."""
+    converter = _Converter(layouts, threads)
+    converter.region(kernel.body)
+    replace(kernel.body, converter.replaced)
+
+
+class _Converter:
+    def __init__(self, layouts: Layouts, threads: int) -> None:
+        self.layouts = layouts
+        self.threads = threads
+        self.replaced: dict[Value, Value] = {}
+
+    def region(self, region: Region) -> None:
+        before, region.ops = region.ops, []
+        for op in before:
+            for nested in op.regions:
+                self.region(nested)
+            build = Builder(region, op.loc)
+            if isinstance(op, TileBroadcast):
+                self.broadcast(build, op)
+            elif isinstance(op, TileReduce):
+                self.reduce(build, op)
+            elif isinstance(op, TileArgReduce):
+                self.argreduce(build, op)
+            else:
+                self.natural(build, op)
+
+    def natural(self, build: Builder, op: Op) -> None:
+        """An op that insists on a layout: its tiles are brought to it and back."""
+        wanted = natural_layout(op, self.threads)
+        if wanted is not None:
+            for k, v in enumerate(op.operands):
+                if isinstance(v.type, TileType) and v.type.shape == wanted.shape:
+                    op.operands[k] = self.converted(build, v, wanted)
+        build.region.append(op)
+        if wanted is None:
+            return
+        for result in op.results:
+            if isinstance(result.type, TileType) and self.layouts[result] != wanted:
+                final = self.layouts[result]
+                self.layouts[result] = wanted
+                self._later(result, self.converted(build, result, final))
+
+    def _later(self, old: Value, new: Value) -> None:
+        """All later uses of a value mean another, but not the conversion itself."""
+        conversion = new.owner
+        assert isinstance(conversion, Op)
+        source = conversion.operands[0].owner
+        assert isinstance(source, BufNew)
+        stand_in = Value(old.type, old.owner, old.name)
+        owner = old.owner
+        assert isinstance(owner, Op)
+        owner.results[owner.results.index(old)] = stand_in
+        source.operands[0] = stand_in
+        self.layouts[stand_in] = self.layouts[old]
+        self.replaced[old] = new
+
+    def converted(self, build: Builder, value: Value, wanted: Layout) -> Value:
+        if self.layouts[value] == wanted:
+            return value
+        return self.read(build, self.buffer(build, value), wanted, value.name)
+
+    def buffer(self, build: Builder, value: Value) -> Value:
+        t = value.type
+        assert isinstance(t, TileType)
+        made = BufType(t.dtype, t.shape, "shared", t.partial)
+        return build.insert(BufNew([value], [made], {"storage": "shared"})).result
+
+    def read(self, build: Builder, buffer: Value, wanted: Layout, name: str = "") -> Value:
+        assert isinstance(buffer.type, BufType)
+        made = build.insert(BufRead([buffer], [buffer.type.tile])).result
+        made.name = name
+        self.layouts[made] = wanted
+        return made
+
+    def broadcast(self, build: Builder, op: Op) -> None:
+        """In registers where each thread has what it needs, else through a buffer."""
+        source, wanted = op.operands[0], self.layouts[op.result]
+        t, whole = source.type, op.result.type
+        assert isinstance(t, TileType) and isinstance(whole, TileType)
+        if self.layouts[source] == wanted.restricted(t.shape):
+            build.region.append(op)
+            return
+        buffer = self.buffer(build, source)
+        zero = build.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
+        lead = len(whole.shape) - len(t.shape)
+        dims = tuple(
+            d - lead if d >= lead and t.shape[d - lead] == n else -1 for d, n in enumerate(whole.shape)
+        )
+        attrs = {"shape": whole.shape, "dims": dims, "steps": (1,) * len(dims)}
+        made = BufType(t.dtype, whole.shape, "shared")
+        view = build.insert(BufView([buffer, *[zero] * len(t.shape)], [made], attrs)).result
+        self.replaced[op.result] = self.read(build, view, wanted, op.result.name)
+
+    def reduce(self, build: Builder, op: TileReduce) -> None:
+        """In registers and by shuffles; where several warps hold parts of one result, once more over the parts."""
+        tile, axis, final = op.operands[0], op.attrs["axis"], self.layouts[op.result]
+        held, whole, bases = self.layouts[tile].parts(axis)
+        t = tile.type
+        assert isinstance(t, TileType)
+        if len(bases) > 1:
+            attrs = {"axis": axis, "parts": len(bases)}
+            made = PartialReduce.infer([t], attrs, [])
+            part = build.insert(PartialReduce([tile], made, attrs, [clone_region(op.regions[0], {})])).result
+            self.layouts[part] = held
+            tile = self.read(build, self.buffer(build, part), whole)
+            where = {"bases": tuple(bases), "extent": t.shape, "lanes": t.partial}
+        else:
+            where = {}
+        result = TileReduce([tile], [op.result.type], {**op.attrs, **where}, op.regions)
+        build.insert(result)
+        dims = range(len(t.shape)) if axis is None else (axis,)
+        self.layouts[result.result] = self.layouts[tile].without(dims, op.attrs["keepdims"])
+        result.result.name = op.result.name
+        self.replaced[op.result] = self.converted(build, result.result, final)
+
+    def argreduce(self, build: Builder, op: Op) -> None:
+        tile, final = op.operands[0], self.layouts[op.result]
+        values, index = self._argparts(build, op, [tile])
+        if values.type.shape[0] > 1:  # type: ignore[union-attr]
+            whole = self.layouts[tile].parts(None)[1]
+            values, index = (self.read(build, self.buffer(build, v), whole) for v in (values, index))
+            values, index = self._argparts(build, op, [values, index])
+        t = op.result.type
+        assert isinstance(t, TileType) and isinstance(index.type, TileType)
+        region_ready = index if index.type.shape == t.shape else self._flat(build, index)
+        self.replaced[op.result] = self.converted(build, region_ready, final)
+
+    def _argparts(self, build: Builder, op: Op, operands: list[Value]) -> tuple[Value, Value]:
+        held, _, bases = self.layouts[operands[0]].parts(None)
+        attrs = {"op": op.attrs["op"], "parts": len(bases)}
+        made = PartialArgReduce(operands, PartialArgReduce.infer([operands[0].type], attrs, []), attrs)
+        build.insert(made)
+        for v in made.results:
+            self.layouts[v] = held
+        return made.results[0], made.results[1]
+
+    def _flat(self, build: Builder, index: Value) -> Value:
+        """One element under shape (1,)."""
+        buffer = self.buffer(build, index)
+        line = build.insert(BufReshape([buffer], [BufType(int32, (1,), "shared")], {"shape": (1,)})).result
+        return self.read(build, line, everywhere((1,), self.threads))

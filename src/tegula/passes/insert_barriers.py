@@ -1,0 +1,173 @@
+"""Barriers where a thread may touch what another has touched, and nowhere else.
+
+The pass walks the kernel in order and keeps the accesses since the last barrier. An op whose accesses conflict with one
+of them gets a barrier before it. A loop is walked with what its body leaves behind added to what comes before it, until
+that no longer changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tegula.errors import InternalError
+from tegula.ir import Effect, Kernel, Op, Region, Value
+from tegula.layout import Layout
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew, BufRead, BufWrite
+from tegula.ops.control import For, If, While
+from tegula.ops.group import Barrier, Publish
+from tegula.ops.lane import Lanes
+from tegula.ops.tile import TileEmpty
+from tegula.passes.assign_layouts import Layouts
+from tegula.passes.overlap import array_root, overlap
+from tegula.passes.place_shared import Place
+from tegula.passes.promote_buffers import root
+from tegula.types import ArrayType, StackType
+
+ROUNDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An op reads or writes the memory of a buffer, stack or array. `layout`: which thread touches which element, where
+    that is known; `lane`: whether each lane does so on its own."""
+
+    op: Op
+    kind: str
+    value: Value
+    layout: Layout | None = None
+    lane: bool = False
+
+
+def insert_barriers(kernel: Kernel, layouts: Layouts, places: dict[Value, Place]) -> None:
+    """Rewrite the kernel in place."""
+    walk = _Walk(kernel, layouts, places)
+    needed: dict[Op, tuple[Access, Access]] = {}
+    walk.region(kernel.body, [], needed)
+    _insert(kernel.body, needed)
+
+
+class _Walk:
+    def __init__(self, kernel: Kernel, layouts: Layouts, places: dict[Value, Place]) -> None:
+        self.kernel = kernel
+        self.layouts = layouts
+        self.places = places
+
+    def region(
+        self, region: Region, pending: list[Access], needed: dict[Op, tuple[Access, Access]]
+    ) -> list[Access]:
+        """The accesses since the last barrier, after the region; ops that need a barrier before them are noted."""
+        for op in region.ops:
+            pending = self.op(op, pending, needed)
+        return pending
+
+    def op(self, op: Op, pending: list[Access], needed: dict[Op, tuple[Access, Access]]) -> list[Access]:
+        if isinstance(op, If):
+            ends = [self.region(r, list(pending), needed) for r in op.regions]
+            return _union(*ends)
+        if isinstance(op, For | While):
+            return self.loop(op, pending, needed)
+        fresh = list(self.accesses(op))
+        clash = next(((a, b) for a in pending for b in fresh if self.conflict(a, b)), None)
+        if clash is not None:
+            needed[op] = clash
+            pending = []
+        return _union(pending, fresh)
+
+    def loop(self, op: Op, pending: list[Access], needed: dict[Op, tuple[Access, Access]]) -> list[Access]:
+        entry = pending
+        for _ in range(ROUNDS):
+            found: dict[Op, tuple[Access, Access]] = {}
+            end = entry
+            for region in op.regions:
+                end = self.region(region, list(end), found)
+            wanted = _union(entry, end)
+            if len(wanted) == len(entry):
+                needed.update(found)
+                return end if isinstance(op, For) else self._after_condition(op, entry)
+            entry = wanted
+        raise InternalError(f"the barriers of the loop at {op.loc} do not settle")
+
+    def _after_condition(self, op: Op, entry: list[Access]) -> list[Access]:
+        return _union(entry, self.region(op.regions[0], list(entry), {}))
+
+    # Accesses --------------------------------------------------------------------------------------------------------
+
+    def accesses(self, op: Op) -> Iterator[Access]:
+        assert isinstance(op, TileOp)
+        if isinstance(op, Lanes):
+            for inner in op.walk():
+                if inner is not op:
+                    yield from (
+                        Access(op, *_parts(e), lane=True) for e in inner.effects() if e.value is not None
+                    )
+            return
+        if isinstance(op, BufNew) and isinstance(op.operands[0].owner, TileEmpty):
+            return
+        layout = self._layout(op)
+        for e in op.effects():
+            if e.value is not None:
+                yield Access(op, *_parts(e), layout=layout)
+
+    def _layout(self, op: Op) -> Layout | None:
+        """Which thread touches what, for a whole buffer under one layout."""
+        if isinstance(op, BufNew):
+            return self.layouts[op.operands[0]]
+        if isinstance(op, BufWrite) and root(op.operands[0]) is op.operands[0]:
+            return self.layouts[op.operands[1]]
+        if isinstance(op, BufRead) and root(op.operands[0]) is op.operands[0]:
+            return self.layouts[op.result]
+        return None
+
+    def conflict(self, a: Access, b: Access) -> bool:
+        """Whether two threads may touch the same bytes, one of them writing."""
+        if a.kind == b.kind == "read" or (a.kind == b.kind == "atomic"):
+            return False
+        if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
+            return self._share_bytes(a, b)
+        if not (isinstance(a.value.type, ArrayType) and isinstance(b.value.type, ArrayType)):
+            return False
+        if a.lane and b.lane:
+            return False
+        first, second = array_root(a.value), array_root(b.value)
+        return first is second or overlap(self.kernel, first, second)
+
+    def _share_bytes(self, a: Access, b: Access) -> bool:
+        first, second = self._memory(a.value), self._memory(b.value)
+        if first is second:
+            own = a.layout is not None and a.layout == b.layout and a.layout.owns_once
+            return not own and not (isinstance(a.op, Publish) and a.op is b.op)
+        p, q = self.places[first], self.places[second]
+        return p.offset < q.offset + q.size and q.offset < p.offset + p.size
+
+    def _memory(self, value: Value) -> Value:
+        return value if isinstance(value.type, StackType) else root(value)
+
+
+def _parts(effect: Effect) -> tuple[str, Value]:
+    assert effect.value is not None
+    return effect.kind, effect.value
+
+
+def _union(*lists: list[Access]) -> list[Access]:
+    return list(dict.fromkeys(a for some in lists for a in some))
+
+
+def _insert(region: Region, needed: dict[Op, tuple[Access, Access]]) -> None:
+    out: list[Op] = []
+    for op in region.ops:
+        if op in needed:
+            before, after = needed[op]
+            reason = f"{after.op.NAME} {_verb(after)} what {before.op.NAME} {_verb(before)}"
+            barrier = Barrier([], [], {"reason": reason}, [], op.loc)
+            barrier.parent = region
+            out.append(barrier)
+        if isinstance(op, If | For | While):
+            for nested in op.regions:
+                _insert(nested, needed)
+        out.append(op)
+    region.ops = out
+
+
+def _verb(access: Access) -> str:
+    return {"read": "reads", "write": "writes", "atomic": "updates"}[access.kind]

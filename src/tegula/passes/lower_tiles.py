@@ -1,0 +1,275 @@
+"""Tile ops whose threads need elements of other threads go through buffers in shared memory.
+
+After this pass tile values are only made, combined element by element, reduced, stored, and handed to and from lanes
+and buffers; whatever picks, moves or multiplies elements does it on a buffer. One buffer is made for each value that
+needs one, where the value is defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufView, BufWrite, buffer_type, is_packed
+from tegula.ops.group import (
+    AddPrefix,
+    PartialScan,
+    Publish,
+    SharedGather,
+    SharedProduct,
+    StackAdvance,
+    StackFill,
+    StackTake,
+    StackVote,
+)
+from tegula.ops.lane import LaneUniform, TileFromThread
+from tegula.ops.linear import TileMatmul
+from tegula.ops.stack import StackPop, StackPush
+from tegula.ops.tile import (
+    TileConcat,
+    TileEmpty,
+    TileExtract,
+    TileFull,
+    TileGather,
+    TilePermute,
+    TileReshape,
+    TileScan,
+    TileSlice,
+)
+from tegula.passes.overlap import reads_in_place
+from tegula.rewrite import clone_region, replace, uses
+from tegula.types import BufType, ElementType, TileType, int32
+
+WARP = 32
+
+
+def lower_tiles(kernel: Kernel, threads: int) -> None:
+    """Rewrite the kernel, whose lane code is split, in place. `threads`: those of the block, whole warps."""
+    _Lowering(kernel, threads).run()
+
+
+class _Lowering:
+    def __init__(self, kernel: Kernel, threads: int) -> None:
+        self.kernel = kernel
+        self.threads = threads
+        self.users = uses(kernel.body)
+        self.buffers: dict[Value, Value] = {}
+        self.replaced: dict[Value, Value] = {}
+
+    def run(self) -> None:
+        """First the buffers, where the values are defined; then the ops that use them."""
+        self._define(self.kernel.body)
+        self._rewrite(self.kernel.body)
+        replace(self.kernel.body, self.replaced)
+
+    # Buffers ---------------------------------------------------------------------------------------------------------
+
+    def _define(self, region: Region) -> None:
+        out: list[Op] = []
+        for value in region.args:
+            self._buffer(value, region, out)
+        for op in region.ops:
+            out.append(op)
+            for nested in op.regions:
+                self._define(nested)
+            for value in op.results:
+                self._buffer(value, region, out)
+        region.ops = out
+
+    def _buffer(self, value: Value, region: Region, out: list[Op]) -> None:
+        """A buffer that holds the value, if some op picks its elements."""
+        if not isinstance(value.type, TileType) or not self._picked(value):
+            return
+        owner = value.owner
+        if isinstance(owner, BufRead) and self._serves(value, owner, region):
+            self.buffers[value] = owner.operands[0]
+            return
+        loc = owner.loc if isinstance(owner, Op) else self.kernel.loc
+        made = BufNew([value], [_shared(value.type)], {"storage": "shared"}, [], loc)
+        made.parent = region
+        made.result.name = value.name
+        out.append(made)
+        self.buffers[value] = made.result
+
+    def _serves(self, value: Value, read: BufRead, region: Region) -> bool:
+        """Whether the buffer that a value was read from can be used in its place."""
+        reshaped = any(isinstance(op, TileReshape | TileScan) for op, _ in self.users.get(value, ()))
+        if reshaped and not is_packed(read.operands[0]):
+            return False
+        return reads_in_place(self.kernel, read, region, self.users)
+
+    def _picked(self, value: Value) -> bool:
+        for op, k in self.users.get(value, ()):
+            if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather | TileScan):
+                return True
+            if (isinstance(op, TileExtract) and not _single(value)) or (isinstance(op, TileMatmul) and k < 2):
+                return True
+        return False
+
+    # Ops -------------------------------------------------------------------------------------------------------------
+
+    def _rewrite(self, region: Region) -> None:
+        before, region.ops = region.ops, []
+        for op in before:
+            for nested in op.regions:
+                self._rewrite(nested)
+            rule = _RULES.get(type(op))
+            if rule is None or (isinstance(op, TileExtract) and op.operands[0] not in self.buffers):
+                region.append(op)
+                continue
+            made = rule(self, Builder(region, op.loc), op)
+            for old, new in zip(op.results, made, strict=True):
+                new.name = old.name
+                self.replaced[old] = new
+
+    def picked(self, build: Builder, op: Op) -> list[Value]:
+        """A slice, permutation or reshape: a view of the buffer, read."""
+        source = self.buffers[op.operands[0]]
+        t = op.result.type
+        assert isinstance(t, TileType)
+        made = BufType(t.dtype, t.shape, buffer_type(source.type).storage)
+        if isinstance(op, TileReshape):
+            view = _put(build, BufReshape, [source], made, shape=t.shape)
+        elif isinstance(op, TileSlice):
+            view = _put(build, BufView, [source, *op.operands[1:]], made, **op.attrs)
+        else:
+            starts = [_number(build, 0)] * len(t.shape)
+            steps = (1,) * len(t.shape)
+            view = _put(
+                build,
+                BufView,
+                [source, *starts],
+                made,
+                shape=t.shape,
+                dims=tuple(op.attrs["perm"]),
+                steps=steps,
+            )
+        return [_put(build, BufRead, [view], t)]
+
+    def extract(self, build: Builder, op: Op) -> list[Value]:
+        return [_put(build, BufGet, [self.buffers[op.operands[0]], *op.operands[1:]], op.result.type)]
+
+    def gather(self, build: Builder, op: Op) -> list[Value]:
+        tile, index = (self.buffers[v] for v in op.operands)
+        return [_put(build, SharedGather, [tile, index], op.result.type, axis=op.attrs["axis"])]
+
+    def product(self, build: Builder, op: Op) -> list[Value]:
+        a, b = (self.buffers[v] for v in op.operands[:2])
+        return [_put(build, SharedProduct, [a, b, *op.operands[2:]], op.result.type)]
+
+    def concat(self, build: Builder, op: Op) -> list[Value]:
+        """Each tile written to its part of one buffer."""
+        t, at = op.result.type, 0
+        axis: int = op.attrs["axis"]
+        assert isinstance(t, TileType)
+        whole = self._new(build, t)
+        rank = len(t.shape)
+        for tile in op.operands:
+            part = tile.type
+            assert isinstance(part, TileType)
+            starts = [_number(build, at if d == axis else 0) for d in range(rank)]
+            made = BufType(t.dtype, part.shape, "shared")
+            view = _put(
+                build,
+                BufView,
+                [whole, *starts],
+                made,
+                shape=part.shape,
+                dims=tuple(range(rank)),
+                steps=(1,) * rank,
+            )
+            build.insert(BufWrite([view, tile], []))
+            at += part.shape[axis]
+        return [_put(build, BufRead, [whole], t)]
+
+    def scan(self, build: Builder, op: Op) -> list[Value]:
+        """In order over the threads; each warp on its own, then what came before it."""
+        t = op.result.type
+        assert isinstance(t, TileType)
+        flat = TileType(t.dtype, (t.size,))
+        source = self.buffers[op.operands[0]]
+        made = BufType(t.dtype, flat.shape, buffer_type(source.type).storage)
+        line = _put(build, BufReshape, [source], made, shape=flat.shape)
+        values = _put(build, BufRead, [line], flat)
+        totals = self._new(build, TileType(t.dtype, (self.threads // WARP,)))
+        identity, (combine,) = op.operands[1], op.regions
+        scanned = PartialScan(
+            [values, identity, totals],
+            [flat],
+            {**op.attrs, "shape": t.shape, "partial": t.partial},
+            [clone_region(combine, {})],
+        )
+        build.insert(scanned)
+        whole = AddPrefix([scanned.result, identity, totals], [flat], None, [clone_region(combine, {})])
+        build.insert(whole)
+        if t.shape == flat.shape and not t.partial:
+            return [whole.result]
+        back = self._new(build, t)
+        target = _put(build, BufReshape, [back], _shared(flat), shape=flat.shape)
+        build.insert(BufWrite([target, whole.result], []))
+        return [_put(build, BufRead, [back], t)]
+
+    def uniform(self, build: Builder, op: Op) -> list[Value]:
+        return [self._published(build, op.operands[0], _number(build, 0))]
+
+    def from_thread(self, build: Builder, op: Op) -> list[Value]:
+        value = self._published(build, *op.operands)
+        return [_put(build, TileFull, [value], op.result.type, shape=op.attrs["shape"])]
+
+    def _published(self, build: Builder, value: Value, lane: Value) -> Value:
+        t: ElementType = value.type  # pyright: ignore[reportAssignmentType]
+        buffer = self._new(build, TileType(t, (1,)))
+        build.insert(Publish([buffer, value, lane], []))
+        return _put(build, BufGet, [buffer, _number(build, 0)], t)
+
+    def push(self, build: Builder, op: Op) -> list[Value]:
+        stack, value, flag = op.operands
+        votes = self._new(build, TileType(int32, (self.threads // WARP,)))
+        build.insert(StackVote([votes, flag], []))
+        slot = _put(build, StackFill, [stack, votes, value, flag], int32)
+        build.insert(StackAdvance([stack, votes], []))
+        return [slot]
+
+    def pop(self, build: Builder, op: Op) -> list[Value]:
+        taken = build.insert(StackTake(op.operands, [r.type for r in op.results]))
+        build.insert(StackAdvance(op.operands, []))
+        return taken.results
+
+    def _new(self, build: Builder, t: TileType) -> Value:
+        """A buffer with nothing in it yet."""
+        empty = _put(build, TileEmpty, [], t, type=t)
+        return _put(build, BufNew, [empty], _shared(t), storage="shared")
+
+
+def _shared(t: TileType) -> BufType:
+    return BufType(t.dtype, t.shape, "shared", t.partial)
+
+
+def _single(value: Value) -> bool:
+    """Whether a tile has one element, which all threads hold."""
+    return isinstance(value.type, TileType) and value.type.size == 1
+
+
+def _put(build: Builder, op: type[Op], operands: Sequence[Value], result: Any, **attrs: Any) -> Value:
+    return build.insert(op(list(operands), [result], attrs)).result
+
+
+def _number(build: Builder, n: int) -> Value:
+    return _put(build, S.Const, [], int32, type=int32, value=n)
+
+
+_RULES: dict[type[Op], Callable[[_Lowering, Builder, Op], list[Value]]] = {
+    TileSlice: _Lowering.picked,
+    TilePermute: _Lowering.picked,
+    TileReshape: _Lowering.picked,
+    TileExtract: _Lowering.extract,
+    TileGather: _Lowering.gather,
+    TileMatmul: _Lowering.product,
+    TileConcat: _Lowering.concat,
+    TileScan: _Lowering.scan,
+    LaneUniform: _Lowering.uniform,
+    TileFromThread: _Lowering.from_thread,
+    StackPush: _Lowering.push,
+    StackPop: _Lowering.pop,
+}
