@@ -233,16 +233,16 @@ def fits() -> dict[str, tuple[int, Fit]]:
     out["ERF_TAIL_32"] = (24, Fit(log_erfc, 8, mpf("0.92"), mpf(4), mp.erfc))
     out["ERFC_32"] = (24, Fit(scaled_erfc(2), 10, *q_range(2, 0.5, 10.3)))
     out["ERFC_64"] = (53, Fit(scaled_erfc(4), 22, *q_range(4, 0.5, 27.6)))
-    relative = lambda f: lambda u: 1 / f(u)  # noqa: E731
-    for name, bits, degree, low, high, shift, root in (
-        ("ERFINV_NEAR_32", 24, 11, "0", "5.001", 2.5, False),
-        ("ERFINV_FAR_32", 24, 10, "2.236", "4.1", 3.0, True),
-        ("ERFINV_NEAR_64", 53, 26, "0", "6.2501", 3.125, False),
-        ("ERFINV_MID_64", 53, 21, "2.4999", "4.0001", 3.25, True),
-        ("ERFINV_FAR_64", 53, 19, "3.9999", "6.1", 5.0, True),
+    for name, bits, degree, low, high, shift, root, base in (
+        ("ERFINV_NEAR_32", 24, 11, "0", "5.001", 2.5, False, 1),
+        ("ERFINV_FAR_32", 24, 10, "2.236", "4.1", 3.0, True, 2),
+        ("ERFINV_NEAR_64", 53, 26, "0", "6.2501", 2.0, False, 1),
+        ("ERFINV_MID_64", 53, 21, "2.4999", "4.0001", 3.25, True, 2),
+        ("ERFINV_FAR_64", 53, 19, "3.9999", "6.1", 5.0, True, 4),
     ):
         f = erfinv_of_w(shift, root)
-        out[name] = (bits, Fit(f, degree, mpf(low) - shift, mpf(high) - shift, relative(f)))
+        less = lambda u, f=f, base=base: f(u) - base  # noqa: E731
+        out[name] = (bits, Fit(less, degree, mpf(low) - shift, mpf(high) - shift, lambda u, f=f: 1 / f(u)))
     return out
 
 
@@ -258,12 +258,13 @@ def two_over_pi(bits_per_word: int, zeros: int, words: int) -> list[int]:
     return [digits >> (bits_per_word * (words - 1 - k)) & mask for k in range(words)]
 
 
-def split(value: mpf, bits: list[int], format_bits: int) -> list[float]:
-    """`value` as a sum of numbers of so many bits each; the last has the format's precision."""
+def split(value: mpf, bits: list[int], format_bits: int, rounding: str = "n") -> list[float]:
+    """`value` as a sum of numbers of so many bits each; the last has the format's precision.
+
+    Parts rounded down ("d") have the sign of the value, so their products with a zero or an infinity add up."""
     parts: list[float] = []
     for b in [*bits, format_bits]:
-        with mp.workprec(b):
-            part = +value
+        part = mpf(value, prec=b, rounding=rounding)
         parts.append(float(part))
         value = value - part
     return parts
@@ -287,10 +288,10 @@ def constants() -> dict[str, tuple[float, ...]]:
         "LOG2_10": tuple(split(mp.log(10, 2), [], 53)),
         "TWO_THIRDS_64": tuple(split(mpf(2) / 3, [53], 53)),
         "TWO_OVER_PI": tuple(split(2 / mp.pi, [], 53)),
-        "DEGREES_32": tuple(split(180 / mp.pi, [24], 24)),
-        "DEGREES_64": tuple(split(180 / mp.pi, [53], 53)),
-        "RADIANS_32": tuple(split(mp.pi / 180, [24], 24)),
-        "RADIANS_64": tuple(split(mp.pi / 180, [53], 53)),
+        "DEGREES_32": tuple(split(180 / mp.pi, [24], 24, "d")),
+        "DEGREES_64": tuple(split(180 / mp.pi, [53], 53, "d")),
+        "RADIANS_32": tuple(split(mp.pi / 180, [24], 24, "d")),
+        "RADIANS_64": tuple(split(mp.pi / 180, [53], 53, "d")),
     }
 
 

@@ -29,16 +29,16 @@ def rsqrt(x: float64):  # noqa: F811
 def cbrt(x: float32):
     """The cube root."""
     a = tg.abs(x)
-    tiny = a < 2.0**-126
-    scaled = tg.where(tiny, a * 2.0**24, a)
-    third = tg.bitcast(scaled, tg.int32) / 3 + CBRT_BITS_32
+    tiny, huge = a < 2.0**-100, a > 2.0**100
+    scaled = tg.where(tiny, a * 2.0**72, tg.where(huge, a * 2.0**-72, a))
+    third = tg.bitcast(scaled, tg.int32) // 3 + CBRT_BITS_32
     t = tg.bitcast(third, tg.float32)
     t = tg._cbrt_step(t, scaled)
     square = t * t
     cube = square * t
-    lost = tg.fma(square, t, -cube) + tg.fma(t, t, -square) * t
-    t = tg.fma(t, ((scaled - cube) - lost) / (3.0 * cube), t)
-    t = tg.where(tiny, t * 2.0**-8, t)
+    lost = tg.fma(tg.fma(t, t, -square), t, tg.fma(square, t, -cube))
+    t = tg.fma(t, ((scaled - cube) - lost) / cube * (1.0 / 3.0), t)
+    t = tg.where(tiny, t * 2.0**-24, tg.where(huge, t * 2.0**24, t))
     return tg.where((a == 0.0) | ~(a < inf), x, tg.copysign(t, x))
 
 
@@ -46,16 +46,16 @@ def cbrt(x: float32):
 def cbrt(x: float64):  # noqa: F811
     """The cube root."""
     a = tg.abs(x)
-    tiny = a < 2.0**-1022
-    scaled = tg.where(tiny, a * 2.0**54, a)
-    third = tg.bitcast(scaled, tg.int64) / 3 + CBRT_BITS_64
+    tiny, huge = a < 2.0**-900, a > 2.0**900
+    scaled = tg.where(tiny, a * 2.0**216, tg.where(huge, a * 2.0**-216, a))
+    third = tg.bitcast(scaled, tg.int64) // 3 + CBRT_BITS_64
     t = tg.bitcast(third, tg.float64)
     t = tg._cbrt_step(tg._cbrt_step(t, scaled), scaled)
     square = t * t
     cube = square * t
-    lost = tg.fma(square, t, -cube) + tg.fma(t, t, -square) * t
-    t = tg.fma(t, ((scaled - cube) - lost) / (3.0 * cube), t)
-    t = tg.where(tiny, t * 2.0**-18, t)
+    lost = tg.fma(tg.fma(t, t, -square), t, tg.fma(square, t, -cube))
+    t = tg.fma(t, ((scaled - cube) - lost) / cube * (1.0 / 3.0), t)
+    t = tg.where(tiny, t * 2.0**-72, tg.where(huge, t * 2.0**72, t))
     return tg.where((a == 0.0) | ~(a < inf), x, tg.copysign(t, x))
 
 
@@ -63,14 +63,14 @@ def cbrt(x: float64):  # noqa: F811
 def _cbrt_step(t: float32, a: float32):
     """Halley's step towards the cube root of a: three times the digits."""
     cube = t * t * t
-    return t * (tg.fma(2.0, a, cube) / tg.fma(2.0, cube, a))
+    return t * (tg.fma(0.5, a, 0.25 * cube) / tg.fma(0.5, cube, 0.25 * a))
 
 
 @func
 def _cbrt_step(t: float64, a: float64):
     """Halley's step towards the cube root of a: three times the digits."""
     cube = t * t * t
-    return t * (tg.fma(2.0, a, cube) / tg.fma(2.0, cube, a))
+    return t * (tg.fma(0.5, a, 0.25 * cube) / tg.fma(0.5, cube, 0.25 * a))
 
 
 @func

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, nan
 
 from tegula.stdlib.coefficients import (
     ERF_32,
@@ -15,6 +15,7 @@ from tegula.stdlib.coefficients import (
     ERFINV_MID_64,
     ERFINV_NEAR_32,
     ERFINV_NEAR_64,
+    LN2_64,
 )
 from tegula.stdlib.registry import func, tg
 from tegula.types import float32, float64
@@ -24,12 +25,35 @@ SPLIT_64 = 0.92
 
 
 @func
-def _erfc_polynomial(x: float64):
-    """The polynomial of `_erfc_tail`."""
+def _erfc_slope(x: float64):
+    """The polynomial of `_erfc_tail` without its constant, over x."""
     x2 = x * x
     x4 = x2 * x2
-    x12 = x4 * x4 * x4
-    return tg.fma(x12, tg._poly10(x, *ERFC_64[12:]), tg._poly11(x, *ERFC_64[:12]))
+    x11 = x4 * x4 * x2 * x
+    return tg.fma(x11, tg._poly10(x, *ERFC_64[12:]), tg._poly10(x, *ERFC_64[1:12]))
+
+
+@func
+def _scaled_quotient(a: float32, a_low: float32, x: float32, p: float32, p_low: float32):
+    """(a + a_low) (p + p_low) / (1 + 2 x), rounded almost once."""
+    b = tg.fma(2.0, x, 1.0)
+    inverse = 1.0 / b
+    lost = tg.fma(-tg.fma(2.0, x, 1.0 - b), inverse, tg.fma(-b, inverse, 1.0))
+    g = a * inverse
+    g_low = tg.fma(a_low, inverse, tg.fma(g, lost, tg.fma(a, inverse, -g)))
+    y = g * p
+    return y + tg.fma(g, p_low, tg.fma(g_low, p, tg.fma(g, p, -y)))
+
+
+@func
+def _scaled_quotient(a: float64, a_low: float64, x: float64, p: float64, p_low: float64):
+    b = tg.fma(2.0, x, 1.0)
+    inverse = 1.0 / b
+    lost = tg.fma(-tg.fma(2.0, x, 1.0 - b), inverse, tg.fma(-b, inverse, 1.0))
+    g = a * inverse
+    g_low = tg.fma(a_low, inverse, tg.fma(g, lost, tg.fma(a, inverse, -g)))
+    y = g * p
+    return y + tg.fma(g, p_low, tg.fma(g_low, p, tg.fma(g, p, -y)))
 
 
 @func
@@ -37,18 +61,24 @@ def _erfc_tail(a: float32):
     """erfc(a) for a >= 0.5: exp(-a a) times a polynomial in (a - 2) / (a + 2), over 1 + 2 a."""
     x = tg.min(a, 10.2)
     square = x * x
-    p, k = tg._exp_parts(-square, -tg.fma(x, x, -square))
+    p, p_low, k = tg._exp_of_sum(-square, -tg.fma(x, x, -square))
     q = (x - 2.0) / (x + 2.0)
-    return tg._scaled(p * (tg._poly10(q, *ERFC_32) / tg.fma(2.0, x, 1.0)), k)
+    slope = tg._poly9(q, *ERFC_32[1:])
+    value = tg.fma(q, slope, ERFC_32[0])
+    low = tg.fma(q, slope, ERFC_32[0] - value)
+    return tg._scaled(tg._scaled_quotient(value, low, x, p, p_low), k)
 
 
 @func
 def _erfc_tail(a: float64):
     x = tg.min(a, 27.3)
     square = x * x
-    p, k = tg._exp_parts(-square, -tg.fma(x, x, -square))
+    p, p_low, k = tg._exp_of_sum(-square, -tg.fma(x, x, -square))
     q = (x - 4.0) / (x + 4.0)
-    return tg._scaled(p * (tg._erfc_polynomial(q) / tg.fma(2.0, x, 1.0)), k)
+    slope = tg._erfc_slope(q)
+    value = tg.fma(q, slope, ERFC_64[0])
+    low = tg.fma(q, slope, ERFC_64[0] - value)
+    return tg._scaled(tg._scaled_quotient(value, low, x, p, p_low), k)
 
 
 @func
@@ -56,7 +86,7 @@ def erf(x: float32):
     """The error function."""
     a = tg.abs(x)
     near = tg.fma(x, tg._poly6(x * x, *ERF_32), x)
-    p, k = tg._exp_parts(tg._poly8(tg.min(a, 4.0), *ERF_TAIL_32), 0.0)
+    p, k = tg._exp_parts(tg._poly8(tg.min(a, 4.0), *ERF_TAIL_32))
     far = tg.copysign(1.0 - tg._scaled(p, k), x)
     return tg.where(tg.isnan(x), x, tg.where(a < SPLIT_32, near, far))
 
@@ -72,7 +102,7 @@ def erf(x: float64):  # noqa: F811
 
 @func
 def erfc(x: float32):
-    """1 - erf(x), to 20 ulp where that is small."""
+    """1 - erf(x), accurate where that is small."""
     a = tg.abs(x)
     near = 0.5 - tg.fma(x, tg._poly6(x * x, *ERF_32), x - 0.5)
     tail = tg._erfc_tail(tg.max(a, 0.5))
@@ -82,7 +112,7 @@ def erfc(x: float32):
 
 @func
 def erfc(x: float64):  # noqa: F811
-    """1 - erf(x), to 20 ulp where that is small."""
+    """1 - erf(x), accurate where that is small."""
     a = tg.abs(x)
     near = 0.5 - tg.fma(x, tg._poly12(x * x, *ERF_64), x - 0.5)
     tail = tg._erfc_tail(tg.max(a, 0.5))
@@ -96,33 +126,55 @@ def erfinv(x: float32):
     w = -tg.log(tg.fma(-x, x, 1.0))
     near = tg._poly11(w - 2.5, *ERFINV_NEAR_32)
     far = tg._poly10(tg.sqrt(w) - 3.0, *ERFINV_FAR_32)
-    return tg.where(tg.abs(x) == 1.0, x * inf, x * tg.where(w < 5.0, near, far))
+    value = tg.where(w < 5.0, tg.fma(x, near, x), tg.fma(x, far, x + x))
+    return tg.where(tg.abs(x) == 1.0, x * inf, tg.copysign(value, x))
 
 
 @func
-def _erfinv_slope(w: float64):
-    """erfinv(x) / x from w = -log(1 - x x), which is at most 36.1."""
-    u = w - 3.125
+def _log_of_gap(gap: float64):
+    """-log(gap) for 0 < gap <= 1 as a sum of two, the second its rounding error."""
+    f, e = tg._log_split(gap)
+    high, rest = tg._log_terms(f)
+    whole = e * LN2_64[0]
+    total = whole + high
+    rest = ((whole - total) + high) + tg.fma(e, LN2_64[1], rest)
+    log = total + rest
+    return -log, (log - total) - rest
+
+
+@func
+def _erfinv_from(x: float64, w: float64, w_low: float64):
+    """erfinv(x) from -log(1 - x x) = w + w_low, at most 36.1: x times 1, 2 or 4 and a correction.
+
+    The digits that w and its root lose count: the correction's slope by w is about 1 / 4, by the root about 1."""
+    u = w - 2.0
     u2 = u * u
     u4 = u2 * u2
     u14 = u4 * u4 * u4 * u2
-    near = tg.fma(u14, tg._poly12(u, *ERFINV_NEAR_64[14:]), tg._poly13(u, *ERFINV_NEAR_64[:14]))
+    small = tg.fma(u14, tg._poly12(u, *ERFINV_NEAR_64[14:]), 0.25 * w_low)
+    near = small + tg._poly13(u, *ERFINV_NEAR_64[:14])
     root = tg.sqrt(w)
+    root_low = 0.5 * (tg.fma(-root, root, w) + w_low) / root
     v = root - 3.25
     v2 = v * v
     v4 = v2 * v2
     v11 = v4 * v4 * v2 * v
-    mid = tg.fma(v11, tg._poly10(v, *ERFINV_MID_64[11:]), tg._poly10(v, *ERFINV_MID_64[:11]))
+    small = tg.fma(v11, tg._poly10(v, *ERFINV_MID_64[11:]), root_low)
+    mid = small + tg._poly10(v, *ERFINV_MID_64[:11])
     t = root - 5.0
     t2 = t * t
     t4 = t2 * t2
     t10 = t4 * t4 * t2
-    far = tg.fma(t10, tg._poly9(t, *ERFINV_FAR_64[10:]), tg._poly9(t, *ERFINV_FAR_64[:10]))
-    return tg.where(w < 6.25, near, tg.where(root < 4.0, mid, far))
+    small = tg.fma(t10, tg._poly9(t, *ERFINV_FAR_64[10:]), root_low)
+    far = small + tg._poly9(t, *ERFINV_FAR_64[:10])
+    far_value = tg.where(root < 4.0, tg.fma(x, mid, x + x), tg.fma(x, far, 4.0 * x))
+    return tg.where(w < 6.25, tg.fma(x, near, x), far_value)
 
 
 @func
 def erfinv(x: float64):  # noqa: F811
     """The y with erf(y) = x; NaN outside -1 .. 1."""
-    w = -tg.log(tg.fma(-x, x, 1.0))
-    return tg.where(tg.abs(x) == 1.0, x * inf, x * tg._erfinv_slope(w))
+    gap = tg.fma(-x, x, 1.0)
+    w, w_low = tg._log_of_gap(gap)
+    value = tg.where(gap > 0.0, tg.copysign(tg._erfinv_from(x, w, w_low), x), tg.float64(nan))
+    return tg.where(tg.abs(x) == 1.0, x * inf, value)

@@ -72,29 +72,52 @@ def _exp_reduced(x: float64):
 
 
 @func
-def _exp_parts(x: float32, more: float32):
-    """p and k with e**(x + more) = p * 2**k; `more` is tiny, x within -104 .. 89."""
+def _exp_parts(x: float32):
+    """p and k with e**x = p * 2**k, for x within -104 .. 89."""
     r, low, k = tg._exp_reduced(x)
-    return 1.0 + (r + tg.fma(r * r, tg._poly4(r, *EXP_32), low + more)), k
+    return 1.0 + (r + tg.fma(r * r, tg._poly4(r, *EXP_32), low)), k
 
 
 @func
-def _exp_parts(x: float64, more: float64):
+def _exp_parts(x: float64):
     r, low, k = tg._exp_reduced(x)
-    return 1.0 + (r + tg.fma(r * r, tg._poly10(r, *EXP_64), low + more)), k
+    return 1.0 + (r + tg.fma(r * r, tg._poly10(r, *EXP_64), low)), k
+
+
+@func
+def _exp_of_sum(x: float32, more: float32):
+    """p, its rounding error and k with e**(x + more) = p * 2**k; `more` is small beside 1."""
+    start, start_low, k = tg._exp_reduced(x)
+    r = start + more
+    low = ((start - r) + more) + start_low
+    rest = tg.fma(r * r, tg._poly4(r, *EXP_32), low)
+    tail = r + rest
+    p = 1.0 + tail
+    return p, ((1.0 - p) + tail) + ((r - tail) + rest), k
+
+
+@func
+def _exp_of_sum(x: float64, more: float64):
+    start, start_low, k = tg._exp_reduced(x)
+    r = start + more
+    low = ((start - r) + more) + start_low
+    rest = tg.fma(r * r, tg._poly10(r, *EXP_64), low)
+    tail = r + rest
+    p = 1.0 + tail
+    return p, ((1.0 - p) + tail) + ((r - tail) + rest), k
 
 
 @func
 def exp(x: float32):
     """e to the power x."""
-    p, k = tg._exp_parts(tg.min(tg.max(x, -104.0), 89.0), 0.0)
+    p, k = tg._exp_parts(tg.min(tg.max(x, -104.0), 89.0))
     return tg.where(tg.isnan(x), x, tg._scaled(p, k))
 
 
 @func
 def exp(x: float64):  # noqa: F811
     """e to the power x."""
-    p, k = tg._exp_parts(tg.min(tg.max(x, -746.0), 710.0), 0.0)
+    p, k = tg._exp_parts(tg.min(tg.max(x, -746.0), 710.0))
     return tg.where(tg.isnan(x), x, tg._scaled(p, k))
 
 
@@ -163,13 +186,13 @@ def expm1(x: float64):  # noqa: F811
 @func
 def _half_exp(x: float32):
     """exp(x) / 2 for x >= 0, without overflow where the half does not."""
-    p, k = tg._exp_parts(tg.min(x, 90.0), 0.0)
+    p, k = tg._exp_parts(tg.min(x, 90.0))
     return tg._scaled(p, k - 1)
 
 
 @func
 def _half_exp(x: float64):
-    p, k = tg._exp_parts(tg.min(x, 711.0), 0.0)
+    p, k = tg._exp_parts(tg.min(x, 711.0))
     return tg._scaled(p, k - 1)
 
 

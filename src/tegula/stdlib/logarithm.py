@@ -7,7 +7,6 @@ from math import inf, nan
 from tegula.stdlib.coefficients import (
     ATANH2_64,
     ATANH_64,
-    EXP_64,
     LN2_32,
     LN2_64,
     LN2_PAIR_64,
@@ -211,7 +210,9 @@ def _log_pair(x: float64):
     low = ((double - high) + w) + tg.fma(s_low, 2.0, w_low)
     whole = e * LN2_PAIR_64[0]
     total = whole + high
-    return total, ((whole - total) + high) + tg.fma(e, LN2_PAIR_64[1], low)
+    rest = ((whole - total) + high) + tg.fma(e, LN2_PAIR_64[1], low)
+    sum_high = total + rest
+    return sum_high, (total - sum_high) + rest
 
 
 @func
@@ -237,8 +238,7 @@ def pow(x: float64, y: float64):
     product = y * log_high
     near = tg.min(tg.max(product, -750.0), 712.0)
     low = tg.fma(y, log_low, tg.fma(y, log_high, -product))
-    r, r_low, k = tg._exp_reduced(near)
-    p = 1.0 + (r + tg.fma(r * r, tg._poly10(r, *EXP_64), r_low + tg.where(near == product, low, 0.0)))
+    p, _, k = tg._exp_of_sum(near, tg.where(near == product, low, 0.0))
     return tg._pow_checked(x, y, tg._scaled(p, k))
 
 

@@ -303,9 +303,11 @@ def tan(x: float64):  # noqa: F811
     """The tangent of x in radians."""
     r, low, q = tg._quarter(x)
     z = r * r
+    cube = r * z
+    cube_low = tg.fma(r, tg.fma(r, r, -z), tg.fma(r, z, -cube))
     p = tg._poly14(z, *TAN_64)
-    rough = tg.fma(r * z, p, r)
-    tail = tg.fma(r * z, p, tg.fma(rough * rough, low, low))
+    rough = tg.fma(cube, p, r)
+    tail = tg.fma(cube, p, tg.fma(cube_low, p, tg.fma(rough * rough, low, low)))
     t = r + tail
     value = tg._tangent(t, (r - t) + tail, (q & 1) != 0)
     value = tg.where(tg.abs(x) < inf, value, tg.float64(nan))

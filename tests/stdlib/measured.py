@@ -1,0 +1,221 @@
+"""The error of the library's functions in units in the last place, exactly, against multiprecision arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath
+import numpy as np
+from mpmath import mp, mpf
+
+import tegula as tg
+
+Range = tuple[float, float]
+KINDS: dict[Any, tuple[Any, Any]] = {
+    np.float32: (tg.float32, np.uint32),
+    np.float64: (tg.float64, np.uint64),
+}
+PRECISION = 140
+
+
+@dataclass(frozen=True)
+class Case:
+    """`exact` in multiprecision; `ranges` are those where arguments are drawn evenly, beside random bits.
+
+    `bounds`: the promised error for float32 and float64, in ulp. `second`: the ranges of a second argument."""
+
+    exact: Callable[..., mpf]
+    ranges: tuple[Range, ...]
+    bounds: tuple[float, float] = (2.0, 2.0)
+    second: tuple[Range, ...] = ()
+
+
+ANGLES = ((-1.0, 1.0), (-10.0, 10.0), (-1e5, 1e5), (-1e9, 1e9))
+AROUND = ((-1.0, 1.0), (-20.0, 20.0))
+UNIT = ((-1.0, 1.0), (0.9, 1.0))
+POSITIVE = ((0.5, 2.0), (0.99, 1.01), (0.0, 1e4))
+PLANE = ((-1.0, 1.0), (-100.0, 100.0))
+
+CASES: dict[str, Case] = {
+    "exp": Case(mpmath.exp, ((-1, 1), (-110, 95), (-750, 715)), (1.5, 1.0)),
+    "exp2": Case(lambda x: mpf(2) ** x, ((-1, 1), (-152, 130), (-1080, 1030))),
+    "exp10": Case(lambda x: mpf(10) ** x, ((-1, 1), (-46, 39), (-325, 310))),
+    "expm1": Case(mpmath.expm1, (*AROUND, (-50, 720))),
+    "log": Case(mpmath.log, POSITIVE, (1.5, 1.0)),
+    "log2": Case(lambda x: mpmath.log(x) / mpmath.log(2), POSITIVE),
+    "log10": Case(lambda x: mpmath.log(x) / mpmath.log(10), POSITIVE),
+    "log1p": Case(mpmath.log1p, ((-1, 1), (-0.01, 0.01), (0, 1e4))),
+    "sin": Case(mpmath.sin, ANGLES, (1.5, 1.0)),
+    "cos": Case(mpmath.cos, ANGLES, (1.5, 1.0)),
+    "tan": Case(mpmath.tan, ANGLES, (1.5, 1.0)),
+    "asin": Case(mpmath.asin, UNIT),
+    "acos": Case(mpmath.acos, UNIT),
+    "atan": Case(mpmath.atan, AROUND),
+    "atan2": Case(mpmath.atan2, PLANE, second=PLANE),
+    "sinh": Case(mpmath.sinh, (*AROUND, (-90, 90), (-720, 720))),
+    "cosh": Case(mpmath.cosh, (*AROUND, (-90, 90), (-720, 720))),
+    "tanh": Case(mpmath.tanh, AROUND, (1.5, 2.0)),
+    "pow": Case(
+        lambda x, y: x**y, ((0, 2), (0, 100), (0.9, 1.1)), (1.5, 2.0), ((-3, 3), (-100, 100), (-800, 800))
+    ),
+    "erf": Case(mpmath.erf, ((-1, 1), (-6.5, 6.5)), (1.5, 2.0)),
+    "erfc": Case(mpmath.erfc, ((-1, 3), (-6, 11), (-6, 27.5))),
+    "erfinv": Case(mpmath.erfinv, ((-0.9, 0.9), (0.99, 1), (1 - 1e-6, 1))),
+    "cbrt": Case(lambda x: mpmath.cbrt(x) if x >= 0 else -mpmath.cbrt(-x), AROUND),
+    "hypot": Case(mpmath.hypot, PLANE, second=PLANE),
+    "rsqrt": Case(lambda x: 1 / mpmath.sqrt(x), POSITIVE),
+    "degrees": Case(mpmath.degrees, AROUND),
+    "radians": Case(mpmath.radians, AROUND),
+}
+
+
+def arguments(ranges: tuple[Range, ...], kind: Any, count: int, seed: int) -> np.ndarray:
+    """A third of random bits and a third of numbers close to the ends of ranges and to 0; the rest evenly drawn."""
+    rng = np.random.default_rng(seed)
+    integers = KINDS[kind][1]
+    part = count // 3
+    bits = rng.integers(0, np.iinfo(integers).max, part, dtype=integers, endpoint=True).view(kind)
+    pick = rng.integers(0, len(ranges), count)
+    low, high = (np.array([float(r[k]) for r in ranges]) for k in (0, 1))
+    even = rng.uniform(low[pick], high[pick])[: count - 2 * part]
+    ends = np.where(rng.random(part) < 0.5, low[pick[:part]], high[pick[:part]])
+    ends = np.where(rng.random(part) < 0.5, 0.0, ends)
+    close = ends + rng.choice([-1.0, 1.0], part) * 10.0 ** rng.uniform(-20, 0, part)
+    chosen = np.concatenate([bits, even.astype(kind), close.astype(kind)])
+    return chosen[np.isfinite(chosen)]
+
+
+def applied(name: str, operands: list[np.ndarray]) -> np.ndarray:
+    """tg.<name> of the operands, by a compiled kernel."""
+    names = [f"a{i}" for i in range(len(operands))]
+    text = "\n".join(
+        [
+            f"def kernel({''.join(f'{n}: tg.array[T], ' for n in names)}y: tg.array[T]):",
+            "    i = tg.tid()",
+            f"    y[i] = tg.{name}({', '.join(f'{n}[i]' for n in names)})",
+        ]
+    )
+    dtype = KINDS[operands[0].dtype.type][0]
+    space: dict[str, Any] = {"tg": tg, "T": dtype}
+    exec(text, space)
+    y = tg.zeros(operands[0].size, dtype=dtype)
+    inputs = [tg.array(x, dtype=dtype) for x in operands]
+    tg.launch(tg.kernel(source=text + "\n")(space["kernel"]), y.size, inputs=inputs, outputs=[y])
+    return y.numpy()
+
+
+def ulp_error(found: np.generic, exact: mpf) -> float:
+    """|found - exact| over the spacing of found's format at `exact`; inf where only one is a number."""
+    if not isinstance(exact, mpf) or mpmath.isnan(exact):
+        return 0.0 if np.isnan(found) else np.inf
+    info = np.finfo(found.dtype)
+    limit = mpf(2) ** int(info.maxexp)
+    if np.isnan(found):
+        return np.inf
+    if abs(exact) >= limit:
+        return 0.0 if np.isinf(found) and (found > 0) == (exact > 0) else np.inf
+    value = mpf(float(found)) if np.isfinite(found) else limit * (1 if found > 0 else -1)
+    exponent = mpmath.frexp(exact)[1] - 1 if exact else int(info.minexp)
+    unit = mpf(2) ** (max(int(exponent), int(info.minexp)) - int(info.nmant))
+    return float(abs(value - exact) / unit)
+
+
+def inverse_error(found: np.generic, x: mpf) -> float:
+    """The same for erfinv, quickly, from erf of what was found: Newton's step is the error."""
+    if abs(x) > 1 or x == 0:
+        return ulp_error(found, mpf(mpmath.nan) if x else x)
+    if abs(x) == 1 or not np.isfinite(found):
+        return 0.0 if float(found) == mpmath.inf * x else np.inf
+    y = mpf(float(found))
+    slope = 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-y * y)
+    step = (mpmath.erf(y) - x) / slope
+    return ulp_error(found, y - step)
+
+
+def measure(name: str, kind: Any, count: int, seed: int = 1) -> tuple[float, list[float]]:
+    """The largest error over about `count` arguments, and the arguments it was found at."""
+    case = CASES[name]
+    operands = [arguments(case.ranges, kind, count, seed)]
+    if case.second:
+        operands.append(arguments(case.second, kind, count, seed + 1))
+    length = min(x.size for x in operands)
+    return largest_error(name, [np.ascontiguousarray(x[:length]) for x in operands])
+
+
+def largest_error(name: str, operands: list[np.ndarray]) -> tuple[float, list[float]]:
+    """The largest error of the function over these arguments, and the arguments it was found at."""
+    case, found = CASES[name], applied(name, operands)
+    worst, at = 0.0, [float(x[0]) for x in operands]
+    with mp.workprec(PRECISION):
+        for i in range(found.size):
+            error = _error(name, case, found[i], [float(x[i]) for x in operands])
+            if error > worst:
+                worst, at = error, [float(x[i]) for x in operands]
+    return worst, at
+
+
+def _error(name: str, case: Case, found: np.generic, numbers: list[float]) -> float:
+    exact = [mpf(x) for x in numbers]
+    if name == "erfinv":
+        return inverse_error(found, exact[0])
+    if _is_settled(name, exact, found):
+        return 0.0
+    try:
+        result = case.exact(*exact)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        result = mpmath.nan
+    if isinstance(result, mpmath.mpc):
+        result = mpmath.nan
+    return ulp_error(found, mpf(result))
+
+
+def _is_settled(name: str, x: list[mpf], found: np.generic) -> bool:
+    """Arguments where the result is an infinity, 0 or NaN by definition: the tables of special values test these, as
+    do results too large or too small for multiprecision to be worth its time."""
+    if name.startswith("log") and name != "log1p" or name == "rsqrt":
+        return x[0] <= 0
+    if name == "log1p":
+        return x[0] <= -1
+    if name in ("exp", "exp2", "exp10", "expm1", "sinh", "cosh") and abs(x[0]) > 1200:
+        large = x[0] > 0 or name in ("sinh", "cosh")
+        small = -1.0 if name == "expm1" else 0.0
+        return bool(np.isinf(found)) if large else float(found) == small
+    if name in ("erf", "erfc") and abs(x[0]) > 40:
+        tail = {"erf": 1.0, "erfc": 0.0 if x[0] > 0 else 2.0}[name]
+        return abs(float(found)) == tail
+    if name == "tanh" and abs(x[0]) > 40:
+        return abs(float(found)) == 1.0
+    if name == "pow":
+        return x[0] <= 0 or abs(x[1] * mpmath.log(x[0])) > 1200
+    return False
+
+
+def sweep(name: str, stride: int) -> tuple[float, float]:
+    """The largest error over every `stride`-th float32, against the float64 function; and where it was found."""
+    worst, at, chunk = 0.0, 0.0, stride << 22
+    for start in range(0, 2**32, chunk):
+        bits = np.arange(start, min(start + chunk, 2**32), stride, dtype=np.uint64).astype(np.uint32)
+        x = bits.view(np.float32)
+        x = x[np.isfinite(x)]
+        if not x.size:
+            continue
+        errors = ulp_errors(applied(name, [x]), applied(name, [x.astype(np.float64)]))
+        i = int(np.argmax(errors))
+        if errors[i] > worst:
+            worst, at = float(errors[i]), float(x[i])
+    return worst, at
+
+
+def ulp_errors(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
+    """`ulp_error` of float32 numbers where float64 is exact enough."""
+    limit = 2.0**128
+    with np.errstate(all="ignore"):
+        value = np.where(np.isinf(found), np.copysign(limit, found), found.astype(np.float64))
+        unit = np.ldexp(1.0, np.maximum(np.frexp(exact)[1] - 1, -126) - 23)
+        errors = np.abs(value - exact) / unit
+        overflow = np.where(np.isinf(found) & (np.signbit(found) == np.signbit(exact)), 0.0, np.inf)
+        errors = np.where(np.abs(exact) >= limit, overflow, errors)
+    missing = np.isnan(found), np.isnan(exact)
+    return np.where(missing[0] | missing[1], np.where(missing[0] & missing[1], 0.0, np.inf), errors)

@@ -1,0 +1,34 @@
+"""The library's functions run as plain Python on NumPy arrays give the bits that compiled kernels give.
+
+This shows that compiling changes nothing: in particular that no product and sum are fused behind their back."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+from measured import KINDS, applied, arguments
+from numpy_primitives import install
+
+from tegula.stdlib import FUNCTIONS
+
+RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
+STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name != "mod"]
+"""All but the one with a loop, whose condition is not for arrays."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_same_bits(name: str, kind: Any) -> None:
+    count = len(inspect.signature(FUNCTIONS[name][0]).parameters)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 5e-324], np.float64).astype(kind)
+    operands = [np.concatenate([arguments(RANGES, kind, 900, seed)[:600], special]) for seed in range(count)]
+    with np.errstate(all="ignore"):
+        plain = getattr(install(), name)(*operands)
+    compiled = applied(name, operands)
+    same = (plain.view(KINDS[kind][1]) == compiled.view(KINDS[kind][1])) | (
+        np.isnan(plain) & np.isnan(compiled)
+    )
+    assert same.all(), [x[~same][:3] for x in operands]

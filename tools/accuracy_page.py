@@ -1,0 +1,49 @@
+"""Writes docs/accuracy.md: the measured error of every function, `python tools/accuracy_page.py [arguments each]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "accuracy.md"
+sys.path.insert(0, str(ROOT / "tests" / "stdlib"))
+
+STRIDE = 61
+
+INTRODUCTION = """# Accuracy of the mathematical functions
+
+<!-- Written by tools/accuracy_page.py. -->
+
+The largest error found, in units in the last place of the exact result; half a unit is a correctly rounded result. In
+brackets: what is promised. Results are the same, bit for bit, on every target.
+
+Each number is the largest over {count} arguments, against multiprecision arithmetic: random bits, numbers spread evenly
+over several ranges, and numbers close to the ends of the ranges. For float32 functions of one argument it is also the
+largest over every {stride}st float32 there is, against the float64 function.
+
+float16 and bfloat16 results are the float32 ones, rounded once more. `round`, `sign` and `mod` are exact.
+
+| function | float32 | | float64 | |
+|---|---|---|---|---|
+"""
+
+
+def main() -> None:
+    from measured import CASES, measure, sweep
+
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 30_000
+    lines = []
+    for name, case in CASES.items():
+        found = [measure(name, kind, count, seed=3)[0] for kind in (np.float32, np.float64)]
+        if not case.second:
+            found[0] = max(found[0], sweep(name, STRIDE)[0])
+        cells = " | ".join(f"{e:.2f} | ({b:g})" for e, b in zip(found, case.bounds, strict=True))
+        lines.append(f"| `{name}` | {cells} |\n")
+    PAGE.write_text(INTRODUCTION.format(count=f"{count:,}", stride=STRIDE) + "".join(lines))
+
+
+if __name__ == "__main__":
+    main()
