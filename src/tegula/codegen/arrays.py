@@ -164,7 +164,7 @@ def _buffer_reshape(s: State, op: Op) -> None:
     s.buffers[op.result] = reshaped(s.buffers[op.operands[0]], tuple(op.attrs["shape"]))
 
 
-def _accessed(s: State, op: Op, view: View, indices: list[Value]) -> tuple[str, ElementType, int]:
+def accessed(s: State, op: Op, view: View, indices: list[Value]) -> tuple[str, ElementType, int]:
     """Address, type and component stride of t[i, ...], which may name a component or a row of an element."""
     rank = len(view.shape)
     values = [s.i64(v) for v in indices]
@@ -199,18 +199,18 @@ def _checked(s: State, op: Op, view: View, values: list[str], pointer: str) -> s
 def _get(s: State, op: Op) -> Components:
     source = op.operands[0]
     view = s.buffers[source] if source in s.buffers else s.tiles[source]
-    pointer, t, stride = _accessed(s, op, view, op.operands[1:])
+    pointer, t, stride = accessed(s, op, view, op.operands[1:])
     return s.memory.load_element(pointer, t, stride)
 
 
 def _set(s: State, op: Op) -> None:
-    pointer, t, stride = _accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
+    pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
     s.memory.store_element(pointer, s.components(op.operands[1]), t, stride)
 
 
 def _update(s: State, op: Op) -> None:
     """A block is run by one thread: the lanes' updates follow each other."""
-    pointer, t, stride = _accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
+    pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
     kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.attrs["op"]]
     old = s.memory.load_element(pointer, t, stride)
     scalar = scalar_of(t)
@@ -234,7 +234,7 @@ def thread_component(s: State, k: int, uniform: bool) -> str:
     last = launch.ndim - 1
     if launch.last_is_block:
         if k == last:
-            return code.emit(f"trunc i64 {s.lane or '0'} to i32")
+            return "0" if uniform else code.emit(f"trunc i64 {s.lane} to i32")
         return _unflattened(s, s.block, k, last)
     base = code.emit(f"mul i64 {s.block}, {s.block_dim}")
     if uniform:

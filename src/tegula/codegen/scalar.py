@@ -180,14 +180,18 @@ def _floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -
 
 
 def _shift(name: str) -> Rule:
+    """The amount is masked, not chosen, where too large ones give 0: LLVM 22 makes one NVPTX shift of a choice, which
+    looks at the low half of a 64-bit amount only (docs/design/003)."""
+
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
         t = register_type(dtype, width)
         inside = code.emit(f"icmp ult {t} {xs[1]}, {constant(dtype, dtype.bits, width)}")
-        arithmetic = name == "lshr" and dtype.kind == "i"
-        outside = constant(dtype, dtype.bits - 1 if arithmetic else 0, width)
-        amount = _pick(code, inside, dtype, xs[1], outside, width)
-        moved = code.emit(f"{'ashr' if arithmetic else name} {t} {xs[0]}, {amount}")
-        return moved if arithmetic else _pick(code, inside, dtype, moved, constant(dtype, 0, width), width)
+        if name == "lshr" and dtype.kind == "i":
+            amount = _pick(code, inside, dtype, xs[1], constant(dtype, dtype.bits - 1, width), width)
+            return code.emit(f"ashr {t} {xs[0]}, {amount}")
+        amount = code.emit(f"and {t} {xs[1]}, {constant(dtype, dtype.bits - 1, width)}")
+        moved = code.emit(f"{name} {t} {xs[0]}, {amount}")
+        return _pick(code, inside, dtype, moved, constant(dtype, 0, width), width)
 
     return rule
 

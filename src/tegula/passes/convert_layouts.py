@@ -104,7 +104,7 @@ class _Converter:
         dims = tuple(
             d - lead if d >= lead and t.shape[d - lead] == n else -1 for d, n in enumerate(whole.shape)
         )
-        attrs = {"shape": whole.shape, "dims": dims, "steps": (1,) * len(dims)}
+        attrs = {"shape": whole.shape, "dims": dims, "steps": tuple(int(d >= 0) for d in dims)}
         made = BufType(t.dtype, whole.shape, "shared")
         view = build.insert(BufView([buffer, *[zero] * len(t.shape)], [made], attrs)).result
         self.replaced[op.result] = self.read(build, view, wanted, op.result.name)

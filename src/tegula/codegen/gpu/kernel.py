@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tegula.codegen.arrays import array_view, lower_access, report, slot, thread_component
+from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
+from tegula.codegen.atomics import atomic_element
 from tegula.codegen.checks import check_access, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once, run_region
@@ -22,7 +23,7 @@ from tegula.ir import Kernel, Op, Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
-from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufUpdate, BufView, BufWrite
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
 from tegula.ops.group import (
@@ -419,6 +420,12 @@ class _Walk:
         whole = isinstance(buffer.owner, BufNew)
         s.held[op.result] = access.buffer_load(s, s.buffers[buffer], s.layouts[op.result], whole)
 
+    def buf_update(self, op: Op) -> None:
+        """Once per lane, atomically."""
+        s = self.s
+        pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
+        atomic_element(self.code, op.attrs["op"], pointer, t, s.components(op.operands[1]), stride)
+
     def gather(self, op: Op) -> None:
         s, layout = self.s, self.s.layouts[op.result]
         source, index, axis = s.buffers[op.operands[0]], s.buffers[op.operands[1]], op.attrs["axis"]
@@ -595,6 +602,7 @@ _RULES: dict[type[Op], Any] = {
     BufNew: _Walk.buf_new,
     BufRead: _Walk.buf_read,
     BufWrite: _Walk.buf_write,
+    BufUpdate: _Walk.buf_update,
     BufView: _on_state(lower_access),  # type: ignore[arg-type]
     BufReshape: _on_state(lower_access),  # type: ignore[arg-type]
     ArrayView: _on_state(array_view),  # type: ignore[arg-type]
