@@ -9,6 +9,7 @@ from typing import Any
 
 from tegula.codegen import products, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
+from tegula.codegen.carried import CarriedTiles, join, offer
 from tegula.codegen.checks import check_access, check_division, check_uniform
 from tegula.codegen.control import trips
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
@@ -16,7 +17,7 @@ from tegula.codegen.fuse import Fusion
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site
 from tegula.codegen.state import State
-from tegula.codegen.storage import ArrayAt, Placement, View
+from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.sweep import sweep
 from tegula.codegen.text import memory_type, register_type
 from tegula.errors import InternalError
@@ -43,8 +44,10 @@ from tegula.ops.tile import (
     TileStore,
 )
 from tegula.passes.overlap import reads_in_place
+from tegula.passes.plan_memory import Plan
 from tegula.passes.uniformity import Uniformity
 from tegula.rewrite import uses
+from tegula.source import Location
 from tegula.target import CpuTarget
 from tegula.types import (
     ArrayType,
@@ -55,8 +58,6 @@ from tegula.types import (
 )
 
 SYMBOL = "kernel"
-VIEWS = (TileSlice, TilePermute, TileReshape)
-"""Tiles that lie in the memory of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,9 @@ class CpuCode:
     """LLVM IR of a kernel and what the launch needs beside it."""
 
     text: str
-    scratch_bytes: int
     sites: list[Site]
-    placements: list[Placement]
+    scratch: Plan
+    copies: list[Location]
 
 
 def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bool = False) -> CpuCode:
@@ -74,17 +75,18 @@ def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bo
     s = State(kernel, known, target, debug)
     s.users = uses(kernel.body)
     _Walk(s).function()
-    return CpuCode(_module(s), s.scratch.top, s.sites, s.scratch.placements)
+    entry, plan = s.scratch.planned(s.code.lines)
+    return CpuCode(_module(s, entry), s.sites, plan, s.copies)
 
 
-def _module(s: State) -> str:
+def _module(s: State, entry: list[str]) -> str:
     bits = s.target.vector_bytes * 8
     attributes = f'nounwind "no-builtins" "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
     lines = "\n".join(s.code.lines)
     function = (
         f"define void @{SYMBOL}(ptr noalias %args, ptr noalias %scratch, i64 %first, i64 %end) #0 {{\n"
         + "entry:\n"
-        + "\n".join(s.code.entry)
+        + "\n".join(entry)
         + f"\n{lines}\n  ret void\n}}\n"
     )
     return "\n".join(
@@ -166,6 +168,7 @@ class _Walk:
 
     def op(self, op: Op) -> None:
         self.s.loc = op.loc
+        self.s.scratch.places.append((len(self.code.lines), op.loc))
         if op.attrs.get("aligned") or (self.s.debug and op.attrs.get("bounds_check") is False):
             check_access(self.s, op)
         rule = _RULES.get(type(op))
@@ -368,49 +371,36 @@ class _Walk:
         else:
             self.region(region)
 
-    def _in_memory(self, value: Value) -> bool:
-        return isinstance(value.type, TileType) or (not self.s.lane and self.s.known.varying(value))
+    def _in_lanes(self, value: Value) -> bool:
+        """Whether a value that is no tile differs between lanes and so lies in memory."""
+        return not isinstance(value.type, TileType) and not self.s.lane and self.s.known.varying(value)
 
     def _home(self, value: Value) -> View:
-        """Memory for a carried tile or varying value."""
-        s, t = self.s, value.type
-        if isinstance(t, TileType):
-            return s.allocate(value.name or "carried", t.dtype, t.shape)
-        return s.lane_array(value.name or "carried", t)  # type: ignore[arg-type]
-
-    def _bind(self, value: Value, view: View) -> None:
-        (self.s.tiles if isinstance(value.type, TileType) else self.s.lanes)[value] = view
+        """Memory for the lanes' own values that meet at a join or are carried."""
+        return self.s.lane_array(value.name or "carried", value.type)  # type: ignore[arg-type]
 
     def _move(self, values: list[Value], homes: list[View]) -> None:
-        """Write values to their homes as if all at once: what lies in another's home is copied aside first."""
+        """Write lanes' values to their homes as if all at once: what lies in another's home is copied aside first."""
         s = self.s
         pointers = {h.pointer for h in homes}
         pending: list[tuple[Value, View]] = []
         for value, home in zip(values, homes, strict=True):
-            at = s.tiles.get(value) or s.lanes.get(value)
+            at = s.lanes.get(value)
             if at == home:
                 continue
-            if at is not None and (at.pointer in pointers or isinstance(value.owner, VIEWS)):
-                aside = self._home(value)
+            if at is not None and at.pointer in pointers:
+                aside, stand_in = self._home(value), Value(value.type, None)
                 self._copy(at, aside)
-                self._later(value, aside, home, pending)
-            else:
-                pending.append((value, home))
+                s.lanes[stand_in] = aside
+                s.known.values.add(stand_in)
+                value = stand_in
+            pending.append((value, home))
         for value, home in pending:
             self._fill(value, home)
 
-    def _later(self, value: Value, aside: View, home: View, pending: list[tuple[Value, View]]) -> None:
-        stand_in = Value(value.type, None)
-        self._bind(stand_in, aside)
-        if not isinstance(value.type, TileType):
-            self.s.known.values.add(stand_in)
-        pending.append((stand_in, home))
-
     def _fill(self, value: Value, home: View) -> None:
         s = self.s
-        if isinstance(value.type, TileType):
-            tiles.materialise(s, value, home)
-        elif value in s.lanes:
+        if value in s.lanes:
             with self.code.loop("0", str(s.block_dim)) as loop:
                 s.memory.store_view(
                     home, [loop.index], s.memory.load_view(s.lanes[value], [loop.index], 1), 1
@@ -428,7 +418,10 @@ class _Walk:
     def _if(self, op: Op) -> None:
         s, code = self.s, self.code
         condition = s.scalar(op.operands[0])
-        homes = {r: self._home(r) for r in op.results if self._in_memory(r)}
+        joined = [k for k, r in enumerate(op.results) if isinstance(r.type, TileType)]
+        places = [s.room(op.results[k], "joined") for k in joined]
+        homes = {r: self._home(r) for r in op.results if self._in_lanes(r)}
+        kept = [k for k, r in enumerate(op.results) if k not in joined and r not in homes]
         labels = [code.label("then"), code.label("else")]
         done = code.label("endif")
         code.branch(condition, *labels)
@@ -438,16 +431,18 @@ class _Walk:
         for label, region in zip(labels, op.regions, strict=True):
             s.tiles, s.inside = dict(before[0]), dict(before[1])
             code.place(label)
-            self._body(region)
             out = region.terminator.operands
+            offer(s, region, [out[k] for k in joined], places)
+            self._body(region)
+            join(s, [out[k] for k in joined], places)
             self._move([v for v, r in zip(out, op.results, strict=True) if r in homes], list(homes.values()))
-            yielded.append([s.components(v) for v, r in zip(out, op.results, strict=True) if r not in homes])
+            yielded.append([s.components(out[k]) for k in kept])
             ends.append(code.block)
             code.jump(done)
         code.place(done)
-        for r, view in homes.items():
-            self._bind(r, view)
-        for r, a, b in zip([r for r in op.results if r not in homes], *yielded, strict=True):
+        s.lanes.update(homes)
+        s.tiles.update({op.results[k]: place for k, place in zip(joined, places, strict=True)})
+        for r, a, b in zip([op.results[k] for k in kept], *yielded, strict=True):
             t = register_type(scalar_of(r.type), 1)
             s.scalars[r] = tuple(code.phi(t, (x, ends[0]), (y, ends[1])) for x, y in zip(a, b, strict=True))
 
@@ -457,7 +452,7 @@ class _Walk:
         body = op.regions[0]
         t = register_type(op.operands[0].type, 1)  # type: ignore[arg-type]
         start, step = s.scalar(op.operands[0]), s.scalar(op.operands[2])
-        loop = _CarriedLoop(self, op.operands[3:], [body.args[1:]], op.results)
+        loop = _CarriedLoop(self, op, op.operands[3:], [body.args[1:]])
         head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
         count = trips(s, op)
         before = code.block
@@ -485,7 +480,7 @@ class _Walk:
     def _while(self, op: Op) -> None:
         s, code = self.s, self.code
         condition, body = op.regions
-        loop = _CarriedLoop(self, op.operands, [condition.args, body.args], op.results)
+        loop = _CarriedLoop(self, op, op.operands, [condition.args, body.args])
         head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
         before = code.block
         code.jump(head)
@@ -505,17 +500,18 @@ class _Walk:
 
 
 class _CarriedLoop:
-    """The values that a loop carries: phis for scalars, homes in memory for tiles and lanes' own values."""
+    """The values that a loop carries: phis for scalars, slots in memory for tiles, homes for lanes' own values."""
 
-    def __init__(
-        self, walk: _Walk, initial: list[Value], args: list[list[Value]], results: list[Value]
-    ) -> None:
-        self.walk, self.args, self.results = walk, args, results
-        s = walk.s
-        self.homes = {r: walk._home(r) for r in results if walk._in_memory(r)}
-        self.initial = [s.components(v) for v, r in zip(initial, results, strict=True) if r not in self.homes]
-        moved = [v for v, r in zip(initial, results, strict=True) if r in self.homes]
-        walk._move(moved, list(self.homes.values()))
+    def __init__(self, walk: _Walk, op: Op, initial: list[Value], args: list[list[Value]]) -> None:
+        self.walk, self.args, self.results = walk, args, op.results
+        s, every = walk.s, range(len(op.results))
+        self.tile = tile = [k for k in every if isinstance(op.results[k].type, TileType)]
+        carried = [[group[k] for k in tile] for group in args]
+        self.tiles = CarriedTiles(s, op, [initial[k] for k in tile], [op.results[k] for k in tile], carried)
+        self.homes = {k: walk._home(op.results[k]) for k in every if walk._in_lanes(op.results[k])}
+        self.kept = [k for k in every if k not in self.homes and k not in tile]
+        self.initial = [s.components(initial[k]) for k in self.kept]
+        walk._move([initial[k] for k in self.homes], list(self.homes.values()))
         self.registers: list[Components] = []
         self.next: list[Components] = []
 
@@ -523,43 +519,33 @@ class _CarriedLoop:
         """Name the carried values in the loop's head."""
         walk, s = self.walk, self.walk.s
         self.registers = [tuple(walk.code.fresh("k") for _ in parts) for parts in self.initial]
-        registers = iter(self.registers)
-        for k, result in enumerate(self.results):
-            if result in self.homes:
-                for group in self.args:
-                    walk._bind(group[k], self.homes[result])
-            else:
-                parts = next(registers)
-                for group in self.args:
-                    s.scalars[group[k]] = parts
+        self.tiles.open()
+        for group in self.args:
+            s.lanes.update({group[k]: home for k, home in self.homes.items()})
+            s.scalars.update({group[k]: parts for k, parts in zip(self.kept, self.registers, strict=True)})
 
     def close(self, yielded: list[Value]) -> None:
-        walk, s = self.walk, self.walk.s
-        walk._move(
-            [v for v, r in zip(yielded, self.results, strict=True) if r in self.homes],
-            list(self.homes.values()),
-        )
-        self.next = [
-            s.components(v) for v, r in zip(yielded, self.results, strict=True) if r not in self.homes
-        ]
+        walk = self.walk
+        self.tiles.close([yielded[k] for k in self.tile])
+        walk._move([yielded[k] for k in self.homes], list(self.homes.values()))
+        self.next = [walk.s.components(yielded[k]) for k in self.kept]
 
     def phis(self, before: str, last: str) -> list[str]:
-        kept = [r for r in self.results if r not in self.homes]
-        out: list[str] = []
-        for r, names, first, following in zip(kept, self.registers, self.initial, self.next, strict=True):
-            t = register_type(scalar_of(r.type), 1)  # type: ignore[arg-type]
+        out = self.tiles.phis(before, last)
+        for k, names, first, following in zip(
+            self.kept, self.registers, self.initial, self.next, strict=True
+        ):
+            t = register_type(scalar_of(self.results[k].type), 1)  # type: ignore[arg-type]
             for name, a, b in zip(names, first, following, strict=True):
                 out.append(f"  {name} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]")
         return out
 
     def finish(self) -> None:
         """After the loop the results are what the head holds."""
-        registers = iter(self.registers)
-        for result in self.results:
-            if result in self.homes:
-                self.walk._bind(result, self.homes[result])
-            else:
-                self.walk.s.scalars[result] = next(registers)
+        s = self.walk.s
+        self.tiles.finish()
+        s.lanes.update({self.results[k]: home for k, home in self.homes.items()})
+        s.scalars.update({self.results[k]: p for k, p in zip(self.kept, self.registers, strict=True)})
 
 
 def _in_lanes(op: Op) -> bool:

@@ -14,7 +14,7 @@ from tegula.codegen.sweep import sweep
 from tegula.codegen.text import register_type
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.control import For, If, While
+from tegula.ops.control import For, If, While, is_condition
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileFull, TileLoad
 from tegula.passes.accesses import linear
@@ -39,14 +39,15 @@ def matmul(s: State, op: Op) -> None:
     work = scalar if not scalar.is_float or scalar.bits >= 32 else float32
     fresh = _is_zero(s, c)
     if work == scalar and not fresh and _dies_here(s, c, op):
-        into = tiles.materialise(s, c)
+        into = s.tiles[c] if c in s.tiles else tiles.materialise(s, c, s.room(op.result, "product"))
     else:
-        into = s.allocate(op.result.name or "product", work, t.shape)
+        wide = work != scalar
+        into = s.allocate("wide product", work, t.shape) if wide else s.room(op.result, "product")
         if not fresh:
             _converted(s, tiles.materialise(s, c), into)
     _multiply(s, op, into, work, accumulate=not fresh)
     if work != scalar:
-        narrow = s.allocate(op.result.name or "product", scalar, t.shape)
+        narrow = s.room(op.result, "product")
         _converted(s, into, narrow)
         into = narrow
     s.tiles[op.result] = into
@@ -69,7 +70,7 @@ def _dies_here(s: State, c: Value, op: Op) -> bool:
         return True
     owner = c.owner
     if isinstance(owner, Region):
-        return op.parent is owner
+        return op.parent is owner and not is_condition(owner)
     return isinstance(owner, TileMatmul | For | While | If) and op.parent is owner.parent
 
 

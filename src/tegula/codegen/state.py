@@ -10,14 +10,14 @@ from tegula.codegen.matmul import MatmulSpec
 from tegula.codegen.memory import Memory
 from tegula.codegen.scalar import Components
 from tegula.codegen.sites import Site
-from tegula.codegen.storage import ArrayAt, Scratch, View, packed_strides
+from tegula.codegen.storage import ArrayAt, Piece, Scratch, View, packed_strides
 from tegula.codegen.text import Code
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.passes.uniformity import Uniformity
 from tegula.source import UNKNOWN, Location
 from tegula.target import CpuTarget
-from tegula.types import BufType, ElementType, TileType, components
+from tegula.types import BufType, ElementType, TileType, components, element_bytes
 
 
 @dataclass(slots=True)
@@ -26,7 +26,10 @@ class State:
 
     `scalars`: registers of uniform values, and inside a lane loop of the lane's own. `lanes`: where varying values lie,
     component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated where they are consumed. `loc`: the place
-    of the op being lowered."""
+    of the op being lowered.
+
+    `destinations`: memory offered for tiles about to be computed. `own`: tiles in memory made for them alone.
+    `origins`: the addresses that a register is one of. `copies`: the loops that copy a tile for their next round."""
 
     kernel: Kernel
     known: Uniformity
@@ -45,6 +48,10 @@ class State:
     users: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
     inside: dict[Op, str] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
+    destinations: dict[Value, Callable[[], View]] = field(default_factory=dict)
+    own: set[Value] = field(default_factory=set)
+    origins: dict[str, set[str]] = field(default_factory=dict)
+    copies: list[Location] = field(default_factory=list)
     products: dict[str, tuple[MatmulSpec, str]] = field(default_factory=dict)
     run_branching: Callable[[Region, list[Components]], list[Components]] = field(init=False)
     block: str = "%block"
@@ -63,15 +70,22 @@ class State:
     def allocate(
         self, name: str, dtype: ElementType, shape: tuple[int, ...], unit: int | None = None
     ) -> View:
-        """Scratch memory for a packed tile; the pointer is computed once, in the function's entry."""
+        """Scratch memory for a packed tile, which `Scratch.planned` gives an address once its uses are known."""
         per = components(dtype)
         count = 1
         for n in shape:
             count *= n
-        offset = self.scratch.place(name, dtype, count, self.loc)
         pointer = self.code.fresh("s")
-        self.code.entry.append(f"  {pointer} = getelementptr inbounds i8, ptr %scratch, i64 {offset}")
+        self.scratch.pieces.append(Piece(pointer, name, element_bytes(dtype) * count, self.loc))
         return View(pointer, dtype, shape, packed_strides(shape, per))
+
+    def room(self, value: Value, name: str) -> View:
+        """Memory for a tile that is about to be computed: what a loop or branch offers for it, or fresh."""
+        if value in self.destinations:
+            return self.destinations.pop(value)()
+        self.own.add(value)
+        t = tile_of(value)
+        return self.allocate(value.name or name, t.dtype, t.shape)
 
     def lane_array(self, name: str, dtype: ElementType) -> View:
         """Scratch memory for one value per lane, component-major."""

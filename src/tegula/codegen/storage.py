@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tegula.codegen.lifetimes import lifetimes
+from tegula.passes.plan_memory import LINE, Interval, Plan, plan_memory
 from tegula.source import Location
-from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
+from tegula.types import ElementType, components, element_shape, scalar_of
 
-LINE = 64
 PAGE = 4096
+STAGGER = 5 * LINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,33 +59,41 @@ def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
     return tuple(reversed(out))
 
 
-@dataclass(slots=True)
-class Placement:
-    """One allocation, and the op that it is for: for `explain()` and errors."""
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Scratch memory for `size` bytes at the address in the register `pointer`, made for `name` at `loc`."""
 
+    pointer: str
     name: str
-    offset: int
     size: int
     loc: Location
 
 
 @dataclass(slots=True)
 class Scratch:
-    """The memory of one thread while it runs blocks. Starts are 64-byte aligned and staggered, so that tiles of a power
-    of two in size do not fall on the same cache sets."""
+    """The memory of one thread while it runs blocks. `places`: the source of what follows a line of the text."""
 
-    placements: list[Placement] = field(default_factory=list)
-    top: int = 0
+    pieces: list[Piece] = field(default_factory=list)
+    places: list[tuple[int, Location]] = field(default_factory=list)
 
-    def place(self, name: str, dtype: ElementType, count: int, loc: Location) -> int:
-        """Offset of `count` elements."""
-        offset, size = self.top, element_bytes(dtype) * count
-        self.placements.append(Placement(name, offset, size, loc))
-        end = offset + size
-        self.top = -(-end // LINE) * LINE
-        if size >= PAGE:
-            self.top += LINE * 5
-        return offset
+    def planned(self, lines: list[str]) -> tuple[list[str], Plan]:
+        """The instructions that compute the address of each piece which the function uses, and where all lie."""
+        spans = lifetimes(lines, [p.pointer for p in self.pieces])
+        used = [p for p in self.pieces if p.pointer in spans]
+        plan = plan_memory([self._interval(p, *spans[p.pointer]) for p in used])
+        return [
+            f"  {p.pointer} = getelementptr inbounds i8, ptr %scratch, i64 {at}"
+            for p, at in zip(used, plan.offsets, strict=True)
+        ], plan
+
+    def _interval(self, p: Piece, start: int, end: int) -> Interval:
+        """Large pieces are staggered, so that tiles of a power of two in size do not fall on the same cache sets."""
+        pad = STAGGER if p.size >= PAGE else 0
+        return Interval(p.name, start, end, p.size, LINE, pad, p.loc, self._place(end - 1, p.loc))
+
+    def _place(self, line: int, otherwise: Location) -> Location:
+        at = bisect_right(self.places, line, key=lambda place: place[0])
+        return self.places[at - 1][1] if at else otherwise
 
 
 def register_bytes(dtype: ElementType) -> int:

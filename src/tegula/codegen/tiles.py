@@ -40,7 +40,7 @@ def materialise(s: State, value: Value, into: View | None = None) -> View:
     if into is None and value in s.tiles:
         return s.tiles[value]
     t: TileType = value.type  # type: ignore[assignment]
-    view = into or s.allocate(value.name or "tile", t.dtype, t.shape)
+    view = into or s.room(value, "tile")
     if value in s.tiles and s.tiles[value] == view:
         return view
     width = width_for(s, [value], t.shape, (t.dtype,))
@@ -139,7 +139,7 @@ def tile_atomic(s: State, op: Op) -> None:
     t: TileType = value.type  # type: ignore[assignment]
     starts = offsets(s, op)
     absent = t.partial and s.kernel.launch.partial
-    previous = s.allocate(op.result.name or "previous", t.dtype, t.shape) if s.users.get(op.result) else None
+    previous = s.room(op.result, "previous") if s.users.get(op.result) else None
     zero = tuple(constant(scalar_of(t.dtype), 0) for _ in range(components(t.dtype)))
 
     def body(index: list[str], w: int) -> None:
@@ -192,8 +192,7 @@ def reduce(s: State, op: Op) -> None:
     """tile.reduce into a fresh tile. Known combiners run in several vector accumulators, others element by element."""
     value, axis = op.operands[0], op.attrs["axis"]
     t: TileType = value.type  # type: ignore[assignment]
-    made: TileType = op.result.type  # type: ignore[assignment]
-    result = s.allocate(op.result.name or "reduced", made.dtype, made.shape)
+    result = s.room(op.result, "reduced")
     kind = _combiner(op.regions[0])
     absent = t.partial and s.kernel.launch.partial
     whole = axis is None or len(t.shape) == 1
@@ -383,7 +382,7 @@ def arg_reduce(s: State, op: Op) -> None:
     view, dtype, code = materialise(s, value), scalar_of(t.dtype), s.code
     flat = reshaped(view, (t.size,)) if view.packed else _repacked(s, value, view)
     count = s.present if t.partial and s.kernel.launch.partial and len(t.shape) == 1 else str(t.size)
-    result = s.allocate(op.result.name or "position", int32, (1,))
+    result = s.room(op.result, "position")
     rt = register_type(dtype, 1)
     first = s.memory.load_view(flat, ["0"], 1)[0]
     with code.loop("1", count, "1", [("i64", "0"), (rt, first)]) as loop:
@@ -422,7 +421,7 @@ def scan(s: State, op: Op) -> None:
     t: TileType = value.type  # type: ignore[assignment]
     view = materialise(s, value)
     flat = reshaped(view, (t.size,)) if view.packed else _repacked(s, value, view)
-    made = s.allocate(op.result.name or "scan", t.dtype, t.shape)
+    made = s.room(op.result, "scan")
     out = reshaped(made, (t.size,))
     held = s.allocate("running", t.dtype, (1,))
     s.memory.store_view(held, ["0"], s.components(op.operands[1]), 1)
@@ -464,7 +463,7 @@ def gather(s: State, op: Op) -> None:
     assert isinstance(op, TileGather)
     source, picks, axis = materialise(s, op.operands[0]), materialise(s, op.operands[1]), op.attrs["axis"]
     made: TileType = op.result.type  # type: ignore[assignment]
-    view, n = s.allocate(op.result.name or "gathered", made.dtype, made.shape), source.shape[axis]
+    view, n = s.room(op.result, "gathered"), source.shape[axis]
     zero = tuple(constant(scalar_of(made.dtype), 0) for _ in range(components(made.dtype)))
     code = s.code
     from tegula.codegen.convert import convert
@@ -487,8 +486,7 @@ def gather(s: State, op: Op) -> None:
 
 
 def concat(s: State, op: Op) -> None:
-    made: TileType = op.result.type  # type: ignore[assignment]
-    view, axis = s.allocate(op.result.name or "joined", made.dtype, made.shape), op.attrs["axis"]
+    view, axis = s.room(op.result, "joined"), op.attrs["axis"]
     start = 0
     for operand in op.operands:
         shape = operand.type.shape  # type: ignore[union-attr]

@@ -87,3 +87,8 @@ class While(TileOp):
         require(_yields(condition) == [bool_], "a loop's condition must be bool")
         require(_yields(body) == list(operands), "a loop yields other types than it carries")
         return list(operands)
+
+
+def is_condition(region: Region) -> bool:
+    """Whether a region decides on another round of a `while`, whose body gets the same values."""
+    return isinstance(region.parent, While) and region is region.parent.regions[0]

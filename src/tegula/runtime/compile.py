@@ -11,12 +11,12 @@ from tegula.backend import cache as disk
 from tegula.backend.loader import LoadedObject, load
 from tegula.backend.pool import KernelFunction
 from tegula.codegen.sites import Site
-from tegula.codegen.storage import Placement
 from tegula.errors import SharedMemoryExceeded
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.decorators import KernelDef
 from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.passes.plan_memory import Plan, lifetime
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
@@ -83,19 +83,23 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
     writes = written(kernel)
     prepare(kernel)
     code = lower_kernel(kernel, for_cpu(kernel), target, debug)
-    _check_memory(code.placements, CPU)
+    _check_memory(code.scratch, CPU)
     sites = [_site_to_json(s) for s in code.sites]
-    metadata = {"scratch": code.scratch_bytes, "sites": sites, "writes": writes}
+    metadata = {"scratch": code.scratch.total, "sites": sites, "writes": writes}
     return disk.Entry(metadata, compile_object(code.text, target))
 
 
-def _check_memory(placements: Sequence[Placement], device: Device) -> None:
-    """SharedMemoryExceeded, naming each tile, where a block's tiles do not fit the device."""
-    needed, limit = sum(p.size for p in placements), device.max_shared_memory_per_block
-    if needed > limit:
-        largest = sorted(placements, key=lambda p: -p.size)
-        notes = [(p.loc, f"{p.name}: {p.size:,} bytes") for p in largest if p.size > SMALL]
-        raise SharedMemoryExceeded(largest[0].loc, needed=needed, limit=limit, device=device, notes=notes)
+def _check_memory(plan: Plan, device: Device) -> None:
+    """SharedMemoryExceeded, naming each tile that is there when the most are, where a block's tiles do not fit."""
+    limit = device.max_shared_memory_per_block
+    if plan.total > limit:
+        largest = plan.busiest()
+        notes = [
+            (i.loc, f"{i.name}: {i.size:,} bytes, in use in line{'s' * ('-' in lifetime(i))} {lifetime(i)}")
+            for i in largest
+            if i.size > SMALL
+        ]
+        raise SharedMemoryExceeded(largest[0].loc, needed=plan.total, limit=limit, device=device, notes=notes)
 
 
 def _ready(kernel: Kernel, entry: disk.Entry, from_cache: bool) -> Compiled:

@@ -27,8 +27,9 @@ class Device:
 
     @property
     def max_shared_memory_per_block(self) -> int:
-        """Bytes of tiles that one block may hold at once. On a CPU: 64 MiB, a bound on each thread's scratch memory."""
-        return 64 << 20
+        """Bytes of tiles that one block may hold at once. On a CPU: 1 GiB, a bound on the scratch memory of each
+        thread, which takes from the system what its tiles touch."""
+        return 1 << 30
 
     def __str__(self) -> str:
         return self.alias

@@ -10,6 +10,7 @@ from tegula.ir import Kernel as KernelIR
 from tegula.passes.pipeline import for_cpu, prepare
 from tegula.runtime.compile import trace
 from tegula.runtime.config import config
+from tegula.runtime.device import CPU
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.target import CpuTarget, get_target
 from tegula.text import print_kernel
@@ -40,8 +41,14 @@ class Inspection:
         ):
             lines.append(f"  {parameter.name}: {t}{_described(access)}")
         lines.append(f"lane loops: {loops} (the lanes meet before and after each)")
-        lines.append(f"scratch memory per thread: {self.code.scratch_bytes} bytes (offset, size, what)")
-        lines += [f"  {p.offset:>8} {p.size:>8}  {p.name}" for p in self.code.placements]
+        plan = self.code.scratch
+        lines.append(
+            f"scratch memory per thread: {plan.total:,} bytes of {CPU.max_shared_memory_per_block:,}"
+        )
+        lines += plan.table()
+        places = sorted({loc.chain()[-1].line for loc in self.code.copies})
+        where = f" (loops in lines {', '.join(map(str, places))})" if places else ""
+        lines.append(f"tiles copied for the next round of a loop: {len(self.code.copies)}{where}")
         return "\n".join(lines)
 
 

@@ -1,0 +1,246 @@
+"""Tiles that loops carry: in slots of memory that trade places from round to round, so that few are ever copied.
+
+Each carried tile has a slot, whose address is a phi in the loop's head. What a round yields is written to a slot that
+holds nothing any more, or to a spare one, and the next round finds it there: only the addresses move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from tegula.codegen import tiles
+from tegula.codegen.state import State, tile_of
+from tegula.codegen.storage import View
+from tegula.codegen.sweep import fused, tree
+from tegula.ir import Op, Region, Value
+from tegula.ops.control import For, If, While, is_condition
+from tegula.ops.linear import TileMatmul
+from tegula.ops.tile import TileFillAbsent, TileMap, TileMarkPartial, TilePermute, TileReshape, TileSlice
+from tegula.types import TileType
+
+VIEWS = (TileSlice, TilePermute, TileReshape)
+"""Tiles that lie in the memory of others."""
+
+IN_PLACE = (TileMap, TileFillAbsent, TileMarkPartial)
+"""Ops that can write an element where they have read it."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """Memory for one tile. `view`: where it is in this round; `first`: its address in the first round; `holds`: the
+    value that this round writes to it."""
+
+    view: View
+    first: str
+    holds: Value | None = None
+    following: str = ""
+
+
+class CarriedTiles:
+    """The tiles among what one loop carries. The steps of a loop call `open`, `close`, `phis` and `finish`."""
+
+    def __init__(
+        self, s: State, loop: Op, initial: list[Value], results: list[Value], args: list[list[Value]]
+    ) -> None:
+        self.s, self.loop, self.args, self.results = s, loop, args, results
+        self.body = loop.regions[-1]
+        self.order = {op: k for k, op in enumerate(self.body.ops)}
+        self.slots = [self._entered(loop, v, r) for v, r in zip(initial, results, strict=True)]
+
+    # Entry -----------------------------------------------------------------------------------------------------------
+
+    def _entered(self, loop: Op, initial: Value, result: Value) -> Slot:
+        """The slot of a tile before the first round: the memory of the tile itself if no one else reads it."""
+        s = self.s
+        if _owns_memory(s, initial, loop):
+            home = s.tiles[initial]
+        else:
+            home = s.room(result, initial.name or "carried")
+            tiles.materialise(s, initial, home)
+        return self._slot(home)
+
+    def _slot(self, home: View) -> Slot:
+        return Slot(replace(home, pointer=self.s.code.fresh("h")), home.pointer)
+
+    def open(self) -> None:
+        """Name the carried tiles in the loop's head, and offer slots to what the body computes for the next round."""
+        s = self.s
+        for k, slot in enumerate(self.slots):
+            for group in self.args:
+                s.tiles[group[k]] = slot.view
+        made = [v for v in self.body.terminator.operands if isinstance(v.type, TileType)]
+        for k, value in enumerate(made):
+            if isinstance(value.owner, Op) and value.owner.parent is self.body:
+                s.destinations[value] = partial(self._offered, value, k)
+
+    # A round ---------------------------------------------------------------------------------------------------------
+
+    def _offered(self, value: Value, k: int) -> View:
+        """A slot for the value that the next round receives as tile `k`, which is about to be computed: that tile's own
+        if possible."""
+        assert isinstance(value.owner, Op)
+        carried = list(zip(self.slots, self.args[-1], strict=False))
+        for slot, arg in [carried[k], *carried]:
+            if slot.holds is None and arg.type == value.type and self._free(arg, value.owner):
+                slot.holds = value
+                return slot.view
+        return self._spare(value).view
+
+    def _spare(self, value: Value) -> Slot:
+        t: TileType = value.type  # type: ignore[assignment]
+        slot = self._slot(self.s.allocate(value.name or "next", t.dtype, t.shape))
+        slot.holds = value
+        self.slots.append(slot)
+        return slot
+
+    def _free(self, arg: Value, op: Op) -> bool:
+        """Whether no one needs a carried tile once `op` has run, nor `op` itself but to replace each element."""
+        here = self.order[op]
+        for user in self._users(arg, op):
+            at = self.order.get(user, len(self.order))
+            if at > here or (at == here and not _replaces(self.s, op, arg)):
+                return False
+        return True
+
+    def _users(self, value: Value, last: Op) -> Iterator[Op]:
+        """The ops of the body that read a tile's memory, through views, fused ops, products and loops too; not through
+        `last`, whose result gets memory of its own."""
+        s = self.s
+        for user, position in s.users.get(value, []):
+            top = user
+            while top.parent is not self.body and top.parent is not None and top.parent.parent is not None:
+                top = top.parent.parent
+            yield top
+            shares = isinstance(user, (*VIEWS, For, While)) or (
+                isinstance(user, TileMatmul) and position == 2
+            )
+            for result in user.results:
+                shared = shares or (user is not last and fused(s, result) is not None)
+                if isinstance(result.type, TileType) and shared:
+                    yield from self._users(result, last)
+
+    def close(self, yielded: list[Value]) -> None:
+        """Settle where the next round finds each tile; those that are in no slot of their own are copied to one."""
+        s = self.s
+        for value in yielded:
+            s.destinations.pop(value, None)
+        chosen: list[Slot | None] = []
+        for value in yielded:
+            here = [x for x in self.slots if x.view == s.tiles.get(value)]
+            chosen.append(next((x for x in here if not any(x is c for c in chosen)), None))
+        pending = [k for k in range(len(yielded)) if chosen[k] is None]
+        reads = {k: touched(s, yielded[k]) for k in pending}
+        for k in pending:
+            others = set().union(*(reads[j] for j in pending if j != k))
+            target = self._target(k, yielded[k], chosen, reads[k], others)
+            chosen[k] = target
+            if yielded[k] in s.tiles:
+                s.copies.append(self.loop.loc)
+            tiles.materialise(s, yielded[k], target.view)
+        self._settle([c for c in chosen if c is not None])
+
+    def _target(
+        self, k: int, value: Value, chosen: list[Slot | None], own: set[str], others: set[str]
+    ) -> Slot:
+        """A slot for a tile that has to be copied: one that no one reads. A loop's result may be copied onto itself."""
+        barred = others if isinstance(value.owner, For | While) else others | own
+        claimed = [x for x in self.slots if x.holds is value]
+        for slot in [*claimed, self.slots[k], *self.slots]:
+            same = (slot.view.dtype, slot.view.shape) == (value.type.dtype, value.type.shape)  # type: ignore[union-attr]
+            taken = any(slot is c for c in chosen) or (slot.holds is not None and slot.holds is not value)
+            if same and not taken and slot.view.pointer not in barred:
+                return slot
+        return self._spare(value)
+
+    def _settle(self, chosen: list[Slot]) -> None:
+        """Every slot is someone's in the next round: what is left over becomes the spare ones."""
+        left = [x for x in self.slots if not any(x is c for c in chosen)]
+        for slot, source in zip(self.slots, chosen, strict=False):
+            slot.following = source.view.pointer
+        for slot in self.slots[len(chosen) :]:
+            same = next(x for x in left if (x.view.dtype, x.view.shape) == (slot.view.dtype, slot.view.shape))
+            left = [x for x in left if x is not same]
+            slot.following = same.view.pointer
+
+    # The frame -------------------------------------------------------------------------------------------------------
+
+    def phis(self, before: str, last: str) -> list[str]:
+        return [
+            f"  {x.view.pointer} = phi ptr [ {x.first}, %{before} ], [ {x.following}, %{last} ]"
+            for x in self.slots
+        ]
+
+    def finish(self) -> None:
+        """After the loop the results lie where the head has them."""
+        s = self.s
+        everywhere = set().union(*(s.origins.get(x.first, {x.first}) for x in self.slots))
+        for slot, result in zip(self.slots, self.results, strict=False):
+            if slot.following == slot.view.pointer:
+                s.tiles[result] = replace(slot.view, pointer=slot.first)
+            else:
+                s.tiles[result] = slot.view
+                s.origins[slot.view.pointer] = everywhere
+
+
+def offer(s: State, region: Region, values: list[Value], places: list[View]) -> None:
+    """Let what a region computes be written to the place that it would be copied to."""
+    for value, place in zip(values, places, strict=True):
+        if isinstance(value.owner, Op) and value.owner.parent is region and value not in s.destinations:
+            s.destinations[value] = lambda place=place: place
+
+
+def join(s: State, values: list[Value], places: list[View]) -> None:
+    """Write what a branch yields to the places where the branches meet, as if all at once: a loop in the branch may
+    have left one value in another's place."""
+    reads = [touched(s, v) for v in values]
+    pending: list[tuple[Value, View]] = []
+    for k, (value, place) in enumerate(zip(values, places, strict=True)):
+        s.destinations.pop(value, None)
+        if any(other.pointer in reads[k] for other in places if other is not place):
+            aside, t = Value(value.type, None), tile_of(value)
+            s.tiles[aside] = tiles.materialise(s, value, s.allocate("aside", t.dtype, t.shape))
+            value = aside
+        pending.append((value, place))
+    for value, place in pending:
+        tiles.materialise(s, value, place)
+
+
+def touched(s: State, value: Value) -> set[str]:
+    """The addresses of all memory that a tile is read or computed from."""
+    out: set[str] = set()
+    for leaf in tree(s, value):
+        while isinstance(leaf.owner, VIEWS):
+            leaf = leaf.owner.operands[0]
+        if leaf in s.tiles:
+            pointer = s.tiles[leaf].pointer
+            out |= s.origins.get(pointer, {pointer})
+    return out
+
+
+def _replaces(s: State, op: Op, arg: Value) -> bool:
+    """Whether `op` reads of a tile only the elements that it is about to write in their place."""
+    if not isinstance(op, IN_PLACE):
+        return False
+    pointer = s.tiles[arg].pointer
+    for operand in op.operands:
+        if not isinstance(operand.type, TileType) or operand is arg:
+            continue
+        inner = fused(s, operand)
+        if pointer in touched(s, operand) and (inner is None or not _replaces(s, inner, arg)):
+            return False
+    return True
+
+
+def _owns_memory(s: State, value: Value, user: Op) -> bool:
+    """Whether a tile's memory is its own and `user` is all that reads it."""
+    if value not in s.tiles or len(s.users.get(value, [])) != 1:
+        return False
+    owner = value.owner
+    if isinstance(owner, Region):
+        return user.parent is owner and not is_condition(owner)
+    own = value in s.own or isinstance(owner, For | While | If | TileMatmul)
+    return own and isinstance(owner, Op) and owner.parent is user.parent
+
+
+__all__ = ["VIEWS", "CarriedTiles", "join", "offer"]

@@ -1,0 +1,129 @@
+"""When each piece of scratch memory is in use, read off the text of the finished function.
+
+The text is in the order of the program and its control flow is structured. A piece of memory is in use from the first
+line that names it, or an address computed from it, to the last; one named inside a loop and outside it, for as long as
+the loop runs. Every lowering writes a piece before it reads it, so one that is named inside a loop only has nothing to
+keep from one round to the next."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+
+POINTER = re.compile(r"ptr (%\w+)")
+PHI = re.compile(r"(%\w+) = phi ptr ([^\n]*)")
+INCOMING = re.compile(r"\[ (%\w+), %(\w+) \]")
+TARGET = re.compile(r"label %(\w+)")
+
+Span = tuple[int, int]
+
+
+def lifetimes(lines: list[str], pieces: Iterable[str]) -> dict[str, Span]:
+    """For each of the registers `pieces` that the lines use: the first line and the first line after the last."""
+    reader = _Reader(pieces)
+    for at, line in enumerate(lines):
+        reader.read(at, line)
+    loops = _Loops(reader.loops)
+    return {piece: loops.stretched(*span) for piece, span in reader.spans().items()}
+
+
+class _Reader:
+    """Reads a function line by line. Until the end a phi counts as a piece of memory: what it takes may be defined
+    after it."""
+
+    def __init__(self, pieces: Iterable[str]) -> None:
+        self.origins = {piece: frozenset((piece,)) for piece in pieces}
+        self.used: dict[str, Span] = {}
+        self.phis: dict[str, list[str]] = {}
+        self.passed: list[tuple[str, str]] = []
+        self.labels: dict[str, int] = {}
+        self.ends: dict[str, int] = {}
+        self.loops: list[Span] = []
+        self.block = "entry"
+
+    def read(self, at: int, line: str) -> None:
+        if "ptr %" in line:
+            self._access(at, line)
+        elif "br " in line:
+            self.ends[self.block] = at
+            self.loops += [(self.labels[t], at + 1) for t in TARGET.findall(line) if t in self.labels]
+        elif line.endswith(":"):
+            self.block = line[:-1]
+            self.labels[self.block] = at
+        elif "phi ptr" in line:
+            for name, incoming in PHI.findall(line):
+                taken = INCOMING.findall(incoming)
+                self.phis[name] = [pointer for pointer, _ in taken]
+                self.origins[name] = frozenset((name,))
+                self.passed += taken
+
+    def _access(self, at: int, line: str) -> None:
+        known = self.origins
+        found: frozenset[str] = frozenset()
+        for pointer in POINTER.findall(line):
+            found |= known.get(pointer, frozenset())
+        if found:
+            self._use(found, at)
+            if " = getelementptr " in line or " = select " in line:
+                known[line.split(None, 1)[0]] = found
+
+    def _use(self, pieces: Iterable[str], at: int) -> None:
+        for piece in pieces:
+            first, end = self.used.get(piece, (at, at + 1))
+            self.used[piece] = min(first, at), max(end, at + 1)
+
+    def spans(self) -> dict[str, Span]:
+        """The pieces with all their uses. What a phi takes is in use to the end of the block that it comes from."""
+        for pointer, label in self.passed:
+            self._use(self.origins.get(pointer, ()), self.ends[label])
+        for phi in self.phis:
+            if phi in self.used:
+                first, end = self.used[phi]
+                for at in (first, end - 1):
+                    self._use(self._pieces(phi), at)
+        return {piece: span for piece, span in self.used.items() if piece not in self.phis}
+
+    def _pieces(self, phi: str) -> set[str]:
+        """All that a phi may stand for, round loops too."""
+        found, left = {phi}, [phi]
+        while left:
+            taken = (self.origins.get(p, frozenset()) for p in self.phis.get(left.pop(), []))
+            fresh = set().union(*taken) - found
+            found |= fresh
+            left += fresh
+        return found - self.phis.keys()
+
+
+class _Loops:
+    """Loops by nesting. `loops`: (first line, first line after the last)."""
+
+    def __init__(self, loops: list[Span]) -> None:
+        self.loops = sorted(loops, key=lambda loop: (loop[0], -loop[1]))
+        self.heads = [head for head, _ in self.loops]
+        self.parents: list[int] = []
+        open_ones = [-1]
+        for head, _ in self.loops:
+            while open_ones[-1] >= 0 and self.loops[open_ones[-1]][1] <= head:
+                open_ones.pop()
+            self.parents.append(open_ones[-1])
+            open_ones.append(len(self.parents) - 1)
+
+    def around(self, line: int) -> Iterator[Span]:
+        """The loops that hold a line, from the inside out."""
+        at = bisect_right(self.heads, line) - 1
+        while at >= 0:
+            if line < self.loops[at][1]:
+                yield self.loops[at]
+            at = self.parents[at]
+
+    def stretched(self, first: int, end: int) -> Span:
+        """A span that crosses the border of a loop covers all of it."""
+        start, last = first, end
+        for head, after in self.around(first):
+            if after < end:
+                start = head
+        for head, after in self.around(end - 1):
+            if first < head:
+                last = after
+        return start, last

@@ -1,0 +1,60 @@
+"""When a piece of memory is in use, read off the text of a function."""
+
+from __future__ import annotations
+
+from tegula.codegen.lifetimes import lifetimes
+
+
+def spans(text: str, *pieces: str) -> dict[str, tuple[int, int]]:
+    return lifetimes(text.strip("\n").split("\n"), set(pieces))
+
+
+def test_from_the_first_line_to_the_last_through_computed_addresses() -> None:
+    text = """
+  store i32 0, ptr %s1
+  %v1 = getelementptr i8, ptr %s1, i64 4
+  store i32 0, ptr %s2
+  store i32 0, ptr %v1
+"""
+    assert spans(text, "%s1", "%s2", "%s3") == {"%s1": (0, 4), "%s2": (2, 3)}
+
+
+LOOP = """
+  store i32 0, ptr %s1
+  br label %head
+head:
+  %i = phi i64 [ 0, %entry ], [ %n, %body ]
+  br i1 %c, label %body, label %done
+body:
+  store i32 0, ptr %s2
+  %x = load i32, ptr %s1
+  %y = load i32, ptr %s2
+  store i32 0, ptr %s3
+  br label %head
+done:
+  store i32 0, ptr %s4
+"""
+
+
+def test_what_crosses_the_border_of_a_loop_lasts_as_long_as_it() -> None:
+    assert spans(LOOP, "%s1", "%s2", "%s3", "%s4") == {
+        "%s1": (0, 11), "%s2": (6, 9), "%s3": (9, 10), "%s4": (12, 13),
+    }  # fmt: skip
+
+
+def test_what_a_phi_passes_on_is_in_use_round_the_loop() -> None:
+    text = LOOP.replace(
+        "%i = phi i64 [ 0, %entry ]", "%h = phi ptr [ %s2, %entry ], [ %h2, %body ]\n  %i = 0"
+    )
+    text = text.replace("ptr %s1\n  %y", "ptr %h\n  %y")
+    found = lifetimes(text.strip("\n").replace("\n  %i = 0", "").split("\n"), {"%s2"})
+    assert found["%s2"] == (1, 11)
+
+
+def test_either_side_of_a_select() -> None:
+    text = """
+  %p = select i1 %c, ptr %s1, ptr %s2
+  %x = load i32, ptr %v9
+  %y = load i32, ptr %p
+"""
+    assert spans(text, "%s1", "%s2") == {"%s1": (0, 3), "%s2": (0, 3)}

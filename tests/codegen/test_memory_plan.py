@@ -1,0 +1,113 @@
+"""The plan of a block's memory: pieces in use together lie apart, others share bytes."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tegula.passes.plan_memory import Interval, Plan, concurrent, plan_memory, together
+from tegula.source import Location
+
+
+@st.composite
+def intervals(draw: st.DrawFn) -> Interval:
+    start = draw(st.integers(0, 40))
+    branch = draw(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2)), max_size=2))
+    return Interval(
+        "t", start, start + draw(st.integers(1, 20)), draw(st.integers(1, 5000)), draw(st.sampled_from((16, 64, 1024))),
+        draw(st.sampled_from((0, 320))), branch=tuple(branch),
+    )  # fmt: skip
+
+
+def check(plan: Plan) -> None:
+    placed = list(zip(plan.intervals, plan.offsets, strict=True))
+    for i, at in placed:
+        assert at % i.align == 0
+        assert 0 <= at <= plan.total - i.size
+    for (a, x), (b, y) in combinations(placed, 2):
+        if together(a, b):
+            assert x + a.size <= y or y + b.size <= x, (a, x, b, y)
+
+
+def first_fit_by_size(pieces: list[Interval]) -> int:
+    """The total of the plain method."""
+    placed: list[tuple[Interval, int]] = []
+    for i in sorted(pieces, key=lambda i: -i.room):
+        at = 0
+        for other, start in sorted((p for p in placed if together(p[0], i)), key=lambda p: p[1]):
+            if at + i.room <= start:
+                break
+            at = max(at, -(-(start + other.room) // i.align) * i.align)
+        placed.append((i, at))
+    return max((at + i.room for i, at in placed), default=0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(intervals(), max_size=14))
+def test_pieces_in_use_together_share_no_bytes(pieces: list[Interval]) -> None:
+    plan = plan_memory(pieces)
+    check(plan)
+    assert plan.total <= sum(i.room + i.align for i in pieces)
+    assert plan.total <= first_fit_by_size(pieces)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(intervals(), max_size=10))
+def test_never_more_than_all_side_by_side(pieces: list[Interval]) -> None:
+    same = [Interval("t", i.start, i.end, i.size, branch=i.branch) for i in pieces]
+    assert plan_memory(same).total <= sum(i.room for i in same)
+
+
+def test_later_pieces_take_the_place_of_earlier_ones() -> None:
+    plan = plan_memory([Interval("a", 0, 2, 128), Interval("b", 2, 4, 128), Interval("c", 3, 9, 64)])
+    assert plan.total == 192
+    assert plan.offsets[0] == plan.offsets[1]
+
+
+def test_another_order_is_tried_where_the_largest_first_wastes_memory() -> None:
+    pieces = [
+        *(Interval("a", 0, 4, 128), Interval("b", 3, 7, 128), Interval("c", 6, 10, 64)),
+        *(Interval("d", 0, 10, 64), Interval("e", 9, 12, 192)),
+    ]
+    plan = plan_memory(pieces)
+    check(plan)
+    assert plan.total == 320
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "answer"),
+    [
+        ((), ((0, 1),), False),
+        (((0, 0),), ((0, 1),), True),
+        (((0, 0),), ((0, 0),), False),
+        (((0, 0),), ((1, 1),), False),
+        (((0, 0), (1, 0)), ((0, 0), (1, 1)), True),
+    ],
+)
+def test_branches_of_one_fork_are_concurrent(a: tuple, b: tuple, answer: bool) -> None:
+    assert concurrent(a, b) is answer
+    shared = plan_memory([Interval("x", 0, 1, 64, branch=a), Interval("y", 5, 6, 64, branch=b)])
+    assert shared.total == (128 if answer else 64)
+
+
+def test_table_names_size_and_lines() -> None:
+    first, last = Location("k.py", 8), Location("k.py", 13)
+    plan = plan_memory([Interval("x", 0, 9, 4096, loc=first, until=last), Interval("y", 1, 2, 64, loc=first)])
+    head, x, _ = plan.table()
+    assert head.split() == ["offset", "bytes", "lines", "tile"]
+    assert x.split() == ["0", "4,096", "8-13", "x"]
+    assert [i.name for i in plan.busiest()] == ["x", "y"]
+
+
+def test_padding_keeps_neighbours_apart() -> None:
+    plan = plan_memory([Interval(n, 0, 1, 4096, pad=320) for n in "ab"])
+    assert sorted(plan.offsets) == [0, 4096 + 320]
+
+
+def test_many_pieces_are_planned_quickly() -> None:
+    pieces = [Interval("t", k, k + 3, 64 * (1 + k % 5)) for k in range(1000)]
+    plan = plan_memory(pieces)
+    assert plan.total <= 64 * 5 * 3
