@@ -32,9 +32,10 @@ class View:
 
     @property
     def packed(self) -> bool:
-        return (
-            self.strides == packed_strides(self.shape, components(self.dtype)) and self.component_stride == 1
-        )
+        """Whether consecutive elements, row-major, are neighbours. A dimension of one element has any stride."""
+        wanted = packed_strides(self.shape, components(self.dtype))
+        fits = (n == 1 or a == b for n, a, b in zip(self.shape, self.strides, wanted, strict=True))
+        return all(fits) and self.component_stride == 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,8 @@ class _Walk:
         self.code = s.code
         s.code.block = "start"
         s.run_branching = self._branching
+        inside = (inner for op in s.kernel.walk() if isinstance(op, Lanes | TileMap) for inner in op.walk())
+        self.diverges = any(isinstance(op, If | For | While) for op in inside)
 
     # Frame -----------------------------------------------------------------------------------------------------------
 
@@ -455,7 +457,9 @@ class _Walk:
         s.held[op.result] = made
 
     def barrier(self, op: Op) -> None:
-        self.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+        """Assemblers do not always bring a warp together before an aligned barrier (docs/design/004)."""
+        kind = "" if self.diverges else "aligned."
+        self.code.line(f"call void @llvm.nvvm.barrier.cta.sync.{kind}all(i32 0)")
 
     # Stacks ----------------------------------------------------------------------------------------------------------
 
