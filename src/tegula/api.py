@@ -16,7 +16,7 @@ from tegula.errors import (
 )
 from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
 from tegula.lang.capture import CONSTANTS
-from tegula.lang.decorators import constant, func, static
+from tegula.lang.decorators import constant, func, pipelined, static
 from tegula.lang.definition import PublicFunction
 from tegula.ops import PUBLIC
 from tegula.runtime.array import (
@@ -94,6 +94,7 @@ __all__ = [
         "lookup",
         "ones",
         "ones_like",
+        "pipelined",
         "set_device",
         "static",
     ),

@@ -39,7 +39,7 @@ BUILTINS = (
     "type",
     "sum",
 )
-SPECIAL = ("tid", "static", "constant", "print", "range")
+SPECIAL = ("tid", "static", "constant", "print", "range", "pipelined")
 """Functions of the language that the tracer itself knows."""
 
 

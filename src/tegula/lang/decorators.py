@@ -126,7 +126,14 @@ def static(x: T) -> T:
     return x
 
 
+def pipelined(stop: int, stages: int = 3) -> range:
+    """range(stop), in a kernel with the hint that tiles loaded in the loop for matrix products may be fetched up to
+    `stages` - 1 rounds ahead (1 to 8). It changes no result; the CPU ignores it."""
+    return range(stop)
+
+
 constant.__tegula_builtin__ = "constant"
+pipelined.__tegula_builtin__ = "pipelined"
 static.__tegula_builtin__ = "static"
 
-__all__ = ["FuncDef", "KernelDef", "KernelOptions", "constant", "func", "kernel", "static"]
+__all__ = ["FuncDef", "KernelDef", "KernelOptions", "constant", "func", "kernel", "pipelined", "static"]

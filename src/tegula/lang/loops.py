@@ -70,12 +70,16 @@ class Body:
     ended: dict[str, Binding] = field(default_factory=dict)
 
 
+DEFAULT_STAGES, MOST_STAGES = 3, 8
+
+
 @dataclass(slots=True)
 class Bounds:
     start: Value
     stop: Value
     step: Value
     numbers: range | None
+    stages: int = 1
 
 
 class Loops(Branches):
@@ -85,8 +89,9 @@ class Loops(Branches):
         if node.orelse:
             raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop")
         call = node.iter
-        if isinstance(call, ast.Call) and self.expr(call.func) == Builtin("range"):
-            self._for_range(node, call)
+        function = self.expr(call.func) if isinstance(call, ast.Call) else None
+        if isinstance(call, ast.Call) and function in (Builtin("range"), Builtin("pipelined")):
+            self._for_range(node, call, function == Builtin("pipelined"))
             return
         items = self.expr(node.iter)
         if not isinstance(items, tuple):
@@ -96,8 +101,8 @@ class Loops(Branches):
             )
         self._unrolled(node, items)
 
-    def _for_range(self, node: ast.For, call: ast.Call) -> None:
-        bounds = self._bounds(call)
+    def _for_range(self, node: ast.For, call: ast.Call, pipelined: bool) -> None:
+        bounds = self._pipelined_bounds(call) if pipelined else self._bounds(call)
         numbers = bounds.numbers
         if numbers is not None and not numbers:
             return
@@ -125,6 +130,21 @@ class Loops(Branches):
             pass
         zero, one = self.builder.const(0, int32), self.builder.const(1, int32)
         return Bounds(zero, one, one, None)
+
+    def _pipelined_bounds(self, call: ast.Call) -> Bounds:
+        """Those of range(n), with the number of stages."""
+        plain = ast.copy_location(ast.Call(call.func, call.args, []), call)
+        bounds = self._bounds(plain)
+        bounds.stages = DEFAULT_STAGES
+        for keyword in call.keywords:
+            stages = self.expr(keyword.value)
+            if keyword.arg != "stages" or not isinstance(stages, int) or not 1 <= stages <= MOST_STAGES:
+                what = f"pipelined takes a number of rounds and stages=, a constant from 1 to {MOST_STAGES}"
+                raise E.WrongArguments(self.location(call), what=what)
+            bounds.stages = stages
+        if len(call.args) != 1:
+            raise E.WrongArguments(self.location(call), what="pipelined takes one number of rounds")
+        return bounds
 
     def _integer_bounds(self, args: list[Any], call: ast.Call) -> Bounds:
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
@@ -170,7 +190,8 @@ class Loops(Branches):
             results = self._as_while(body, bounds, flags)
         else:
             self._yield(body, body.handed)
-            results = iter(self.builder.emit(For, [*limits, *body.initial], None, [body.region]))
+            attrs = {"stages": bounds.stages} if bounds.stages > 1 else None
+            results = iter(self.builder.emit(For, [*limits, *body.initial], attrs, [body.region]))
         self._leave(names, results, outer)
 
     def assign(self, target: ast.expr, value: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tegula.ir import Effect, Region
+from tegula.ops.array import array_type
 from tegula.ops.base import TileOp, element, require
 from tegula.ops.buffer import buffer_type
 from tegula.ops.stack import stack_type
@@ -171,6 +172,64 @@ class SharedProduct(TileOp):
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]), Effect("read", self.operands[1]))
+
+
+class AsyncCopy(TileOp):
+    """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
+    buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`. The buffer may be read after
+    `group.async_wait` and a barrier."""
+
+    __slots__ = ()
+    NAME = "group.async_copy"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        buffer, array = buffer_type(operands[0]), array_type(operands[1])
+        require(buffer.dtype == array.dtype, f"the array holds {array.dtype}, the buffer {buffer.dtype}")
+        require(
+            len(operands) == 2 + len(buffer.shape) == 2 + array.ndim, "an offset has one entry per dimension"
+        )
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("issue", self.operands[0]), Effect("read", self.operands[1]))
+
+
+class AsyncCommit(TileOp):
+    """The copies started since the last one form a group."""
+
+    __slots__ = ()
+    NAME = "group.async_commit"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)
+
+
+class AsyncWait(TileOp):
+    """Each thread waits until at most `pending` (attribute) of its groups of copies are unfinished. Operands: the
+    buffers that they fill."""
+
+    __slots__ = ()
+    NAME = "group.async_wait"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        for t in operands:
+            buffer_type(t)
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return tuple(Effect("arrive", v) for v in self.operands)
 
 
 class StackVote(TileOp):

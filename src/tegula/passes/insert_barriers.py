@@ -63,8 +63,7 @@ class _Walk:
 
     def op(self, op: Op, pending: list[Access], needed: dict[Op, tuple[Access, Access]]) -> list[Access]:
         if isinstance(op, If):
-            ends = [self.region(r, list(pending), needed) for r in op.regions]
-            return _union(*ends)
+            return self.branches(op, pending, needed)
         if isinstance(op, For | While):
             return self.loop(op, pending, needed)
         fresh = list(self.accesses(op))
@@ -73,6 +72,19 @@ class _Walk:
             needed[op] = clash
             pending = []
         return _union(pending, fresh)
+
+    def branches(
+        self, op: Op, pending: list[Access], needed: dict[Op, tuple[Access, Access]]
+    ) -> list[Access]:
+        """Where a branch needs a barrier because of what came before, it stands before both."""
+        found: dict[Op, tuple[Access, Access]] = {}
+        ends = [self.region(r, list(pending), found) for r in op.regions]
+        earlier = next((clash for clash in found.values() if clash[0] in pending), None)
+        if earlier is None:
+            needed.update(found)
+            return _union(*ends)
+        needed[op] = earlier
+        return _union(*(self.region(r, [], needed) for r in op.regions))
 
     def loop(self, op: Op, pending: list[Access], needed: dict[Op, tuple[Access, Access]]) -> list[Access]:
         entry = pending
@@ -121,7 +133,7 @@ class _Walk:
 
     def conflict(self, a: Access, b: Access) -> bool:
         """Whether two threads may touch the same bytes, one of them writing."""
-        if a.kind == b.kind == "read" or (a.kind == b.kind == "atomic"):
+        if not _clashes(a.kind, b.kind):
             return False
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
             return self._share_bytes(a, b)
@@ -142,6 +154,19 @@ class _Walk:
 
     def _memory(self, value: Value) -> Value:
         return value if isinstance(value.type, StackType) else root(value)
+
+
+def _clashes(before: str, after: str) -> bool:
+    """Whether two kinds of access need an order. A copy in flight is issued into memory that nobody reads any more, and
+    fills it when it arrives: what is read between the two lies elsewhere, by construction of its stages."""
+    if "issue" in (before, after) or "arrive" in (before, after):
+        return (before, after) in (
+            ("read", "issue"),
+            ("write", "issue"),
+            ("atomic", "issue"),
+            ("arrive", "read"),
+        )
+    return not (before == after == "read" or before == after == "atomic")
 
 
 def _parts(effect: Effect) -> tuple[str, Value]:
@@ -170,4 +195,11 @@ def _insert(region: Region, needed: dict[Op, tuple[Access, Access]]) -> None:
 
 
 def _verb(access: Access) -> str:
-    return {"read": "reads", "write": "writes", "atomic": "updates"}[access.kind]
+    verbs = {
+        "read": "reads",
+        "write": "writes",
+        "atomic": "updates",
+        "issue": "fills",
+        "arrive": "waited for",
+    }
+    return verbs[access.kind]

@@ -12,6 +12,7 @@ from tegula.passes.contract_fma import contract_fma
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.insert_barriers import insert_barriers
 from tegula.passes.lower_tiles import WARP, lower_tiles
+from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import Place, place_shared
 from tegula.passes.promote_buffers import promote_buffers
 from tegula.passes.simplify import simplify
@@ -63,6 +64,8 @@ def for_gpu(kernel: Kernel, observe: Observer | None = None) -> Distribution:
     _seen("uniform_operands", kernel, observe)
     lower_tiles(kernel, threads)
     _seen("lower_tiles", kernel, observe)
+    pipeline_loops(kernel)
+    _seen("pipeline_loops", kernel, observe)
     layouts = assign_layouts(kernel, threads)
     convert_layouts(kernel, layouts, threads)
     _seen("convert_layouts", kernel, observe)

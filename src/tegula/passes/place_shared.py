@@ -55,7 +55,7 @@ def _strides(op: Op, users: list[tuple[Op, int]]) -> tuple[int, ...]:
     reshaped = any(isinstance(user, BufReshape | BufView) for user, _ in users)
     row = t.shape[-1] * element_bytes(t.dtype)
     pad = 0
-    if product and not reshaped and len(t.shape) == 2 and row % (BANKS_BYTES // 4) == 0:
+    if (op.attrs.get("stages") or (product and not reshaped)) and row % (BANKS_BYTES // 4) == 0:
         pad = PAD_BYTES * 8 // scalar_of(t.dtype).bits
     strides = [unit]
     for d in reversed(range(1, len(t.shape))):

@@ -13,7 +13,7 @@ from tegula.codegen.scalar import Components
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import memory_type, register_type, vector_of
 from tegula.ir import Op, Value
-from tegula.layout import Layout
+from tegula.layout import Layout, blocked
 from tegula.passes.overlap import array_root
 from tegula.types import DType, ElementType, TileType, components, element_bytes, scalar_of
 
@@ -212,6 +212,106 @@ def vector_store(s: GpuState, pointer: str, dtype: DType, values: list[str]) -> 
     for k, v in enumerate(values):
         whole = s.code.emit(f"insertelement {t} {whole}, {one} {v}, i32 {k}")
     s.code.line(f"store {t} {whole}, ptr {pointer}, align {len(values) * dtype.bits // 8}")
+
+
+# Asynchronous copies -------------------------------------------------------------------------------------------------
+
+
+def async_copy(s: GpuState, op: Op) -> None:
+    """A tile of an array to a buffer, past the registers, where rows are aligned; element by element elsewhere."""
+    view, array = s.buffers[op.operands[0]], s.arrays[op.operands[1]]
+    size = element_bytes(array.dtype)
+    layout = blocked(view.shape, s.threads, WIDEST // size)
+    access = Op([op.operands[1], op.operands[1], *op.operands[2:]], attrs=op.attrs, loc=op.loc)
+    width = _width(s, access, layout, array)
+    if not all(k * size % (width * size) == 0 for k in view.strides[:-1]) or width * size < 4:
+        width = 1
+
+    def whole() -> list[str]:
+        for r in _pieces(layout, width):
+            when(
+                s, s.holds(layout, r), lambda r=r: _copy_piece(s, access, layout, array, view, width, r, None)
+            )
+        return []
+
+    def edge() -> list[str]:
+        for r in _pieces(layout, width):
+            when(
+                s,
+                s.holds(layout, r),
+                lambda r=r: _copy_piece(s, access, layout, array, view, width, r, array.shape),
+            )
+        return []
+
+    def careful() -> list[str]:
+        none = list(zeros(array.dtype))
+        types = [register_type(scalar_of(array.dtype), 1)]
+        for r in range(layout.register_count):
+
+            def element(r: int = r) -> None:
+                where = _where(s, access, layout, r)
+                ok = _in_array(s, access, array, where)
+                load = lambda: list(s.memory.load_element(array_pointer(s, array, where), array.dtype))  # noqa: E731
+                parts = chosen(s, ok, types, load, none)
+                s.memory.store_view(view, s.index(layout, r), tuple(parts), 1)
+
+            when(s, s.holds(layout, r), element)
+        return []
+
+    def act() -> None:
+        if width == 1:
+            careful()
+            return
+        address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, access))} to i64")
+        rest = s.code.emit(f"and i64 {address}, {width * size - 1}")
+        aligned = s.code.emit(f"icmp eq i64 {rest}, 0")
+        if not needs_bounds(s, access):
+            either(s, aligned, [], whole, careful)
+            return
+        fits = _and(s, _tile_inside(s, access, view.shape, array), aligned)
+        either(s, fits, [], whole, lambda: either(s, aligned, [], edge, careful))
+
+    when(s, s.owner(layout), act)
+
+
+def _tile_inside(s: GpuState, op: Op, shape: tuple[int, ...], array: ArrayAt) -> str:
+    ok = "true"
+    for offset, n, length in zip(offsets(s, op), shape, array.shape, strict=True):
+        fits = s.code.emit(f"icmp sle i64 {offset}, {s.code.emit(f'sub i64 {length}, {n}')}")
+        ok = _and(s, ok, _and(s, fits, s.code.emit(f"icmp sge i64 {offset}, 0")))
+    return ok
+
+
+def _copy_piece(
+    s: GpuState,
+    op: Op,
+    layout: Layout,
+    array: ArrayAt,
+    view: View,
+    width: int,
+    r: int,
+    bounds: tuple[str, ...] | None,
+) -> None:
+    """One copy of `width` elements; those outside `bounds` become 0."""
+    code, size = s.code, width * element_bytes(array.dtype)
+    where = _where(s, op, layout, r)
+    source = code.emit(f"addrspacecast ptr {array_pointer(s, array, where)} to ptr addrspace(1)")
+    target = code.emit(f"addrspacecast ptr {s.memory.at(view, s.index(layout, r))} to ptr addrspace(3)")
+    kind = "cg" if size == WIDEST else "ca"
+    operands = f"ptr addrspace(3) {target}, ptr addrspace(1) {source}"
+    name = f"@llvm.nvvm.cp.async.{kind}.shared.global.{size}"
+    if bounds is None:
+        code.line(f"call void {name}({operands})")
+        return
+    ok = "true"
+    for i, n in zip(where[:-1], bounds[:-1], strict=True):
+        ok = _and(s, ok, code.emit(f"icmp ult i64 {i}, {n}"))
+    ok = _and(s, ok, code.emit(f"icmp sge i64 {where[-1]}, 0"))
+    left = code.emit(f"mul i64 {code.emit(f'sub i64 {bounds[-1]}, {where[-1]}')}, {size // width}")
+    left = code.emit(f"call i64 @llvm.smin.i64(i64 {left}, i64 {size})")
+    left = code.emit(f"call i64 @llvm.smax.i64(i64 {left}, i64 0)")
+    count = code.emit(f"trunc i64 {code.emit(f'select i1 {ok}, i64 {left}, i64 0')} to i32")
+    code.line(f"call void {name}.s({operands}, i32 {count})")
 
 
 # Buffers -------------------------------------------------------------------------------------------------------------

@@ -28,6 +28,9 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
 from tegula.ops.group import (
     AddPrefix,
+    AsyncCommit,
+    AsyncCopy,
+    AsyncWait,
     Barrier,
     PartialArgReduce,
     PartialReduce,
@@ -461,6 +464,12 @@ class _Walk:
         kind = "" if self.diverges else "aligned."
         self.code.line(f"call void @llvm.nvvm.barrier.cta.sync.{kind}all(i32 0)")
 
+    def async_commit(self, op: Op) -> None:
+        self.code.line("call void @llvm.nvvm.cp.async.commit.group()")
+
+    def async_wait(self, op: Op) -> None:
+        self.code.line(f"call void @llvm.nvvm.cp.async.wait.group(i32 {op.attrs['pending']})")
+
     # Stacks ----------------------------------------------------------------------------------------------------------
 
     def stack_new(self, op: Op) -> None:
@@ -613,6 +622,9 @@ _RULES: dict[type[Op], Any] = {
     SharedGather: _Walk.gather,
     SharedProduct: _on_state(product),
     Barrier: _Walk.barrier,
+    AsyncCopy: _on_state(access.async_copy),
+    AsyncCommit: _Walk.async_commit,
+    AsyncWait: _Walk.async_wait,
     StackNew: _Walk.stack_new,
     StackClear: _Walk.stack_clear,
     StackVote: _Walk.stack_vote,

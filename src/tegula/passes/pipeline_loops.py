@@ -1,0 +1,217 @@
+"""Loops over `tg.pipelined`: tiles that are loaded into buffers are fetched some rounds ahead, by asynchronous copies into
+a ring of stages.
+
+A load is fetched ahead if all it is used for is one buffer, its offsets are computed from the loop's index and values from
+outside, no access in the loop may write its array, and elements outside the array are 0. Round k then waits for its own
+copies, starts those of round k + stages - 1 into the stage that round k - 1 has read, and works on stage k mod stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayView
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew, BufRead, BufView
+from tegula.ops.control import For, If, Yield
+from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait, SharedProduct
+from tegula.ops.tile import TileEmpty, TileLoad
+from tegula.passes.overlap import array_root, writes
+from tegula.rewrite import clone_op, replace, uses
+from tegula.types import BufType, DType, TileType, bool_, components, element_bytes, int32
+
+LEAST_BYTES = 4
+"""Rows of fewer bytes are not copied asynchronously."""
+
+
+def pipeline_loops(kernel: Kernel) -> None:
+    """Rewrite the kernel in place."""
+    _region(kernel, kernel.body)
+
+
+def _region(kernel: Kernel, region: Region) -> None:
+    for op in list(region.ops):
+        for nested in op.regions:
+            _region(kernel, nested)
+        if isinstance(op, For) and op.attrs.get("stages", 1) > 1:
+            fetches = _fetches(kernel, op)
+            if fetches:
+                _Pipelining(op, region, fetches).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetch:
+    """A load, the buffer that it fills, and the ops of the loop that its offsets are computed by, in order."""
+
+    load: Op
+    buffer: Op
+    slice: tuple[Op, ...]
+
+
+def _fetches(kernel: Kernel, loop: Op) -> list[_Fetch]:
+    """The loads that can be fetched ahead. Only loops from 0 by 1, as `pipelined` makes them."""
+    (body,) = loop.regions
+    users = uses(body)
+    found: list[_Fetch] = []
+    for op in body.ops:
+        if not isinstance(op, TileLoad):
+            continue
+        used = users.get(op.result, [])
+        if len(used) != 1 or not isinstance(used[0][0], BufNew) or used[0][0].parent is not body:
+            continue
+        buffer = used[0][0]
+        slice = _slice(op, body)
+        if slice is None or not _copyable(op) or not _only_read(users, buffer):
+            continue
+        root = {array_root(op.operands[0])}
+        if not any(writes(kernel, other, root) for other in body.ops):
+            found.append(_Fetch(op, buffer, slice))
+    return found
+
+
+def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: Op) -> bool:
+    return all(isinstance(op, SharedProduct | BufRead | BufView) for op, _ in users.get(buffer.result, []))
+
+
+def _copyable(load: Op) -> bool:
+    t = load.result.type
+    assert isinstance(t, TileType)
+    fill = load.operands[1].owner
+    zero = isinstance(fill, S.Const) and fill.attrs["value"] == 0
+    row = t.shape[-1] * element_bytes(t.dtype)
+    return zero and components(t.dtype) == 1 and row % LEAST_BYTES == 0 and len(t.shape) < 4
+
+
+def _slice(load: Op, body: Region) -> tuple[Op, ...] | None:
+    """The ops of the body that the load's array and offsets come from; None if they are not pure, or depend on what the
+    loop carries."""
+    wanted = {load.operands[0], *load.operands[2:]}
+    made: list[Op] = []
+    for op in reversed(body.ops[: body.ops.index(load)]):
+        if not wanted.intersection(op.results):
+            continue
+        assert isinstance(op, TileOp)
+        if (
+            op.regions
+            or op.COOPERATIVE
+            or op.VARYING
+            or not (op.PURE or isinstance(op, ArrayView))
+            or op.effects()
+        ):
+            return None
+        made.append(op)
+        wanted.update(op.operands)
+    return None if wanted.intersection(body.args[1:]) else tuple(reversed(made))
+
+
+class _Pipelining:
+    """Rewrites one loop."""
+
+    def __init__(self, loop: Op, region: Region, fetches: list[_Fetch]) -> None:
+        self.loop, self.region, self.fetches = loop, region, fetches
+        self.stages: int = loop.attrs["stages"]
+        (self.body,) = loop.regions
+        self.index = self.body.args[0]
+        self.before = Region()
+        self.build = Builder(self.before, loop.loc)
+
+    def run(self) -> None:
+        self.rings = [self._ring(f) for f in self.fetches]
+        self._first_rounds()
+        read, write = self._counters()
+        self._round(read, write)
+        at = self.region.ops.index(self.loop)
+        for op in self.before.ops:
+            op.parent = self.region
+        self.region.ops[at:at] = self.before.ops
+        del self.loop.attrs["stages"]
+
+    def _ring(self, fetch: _Fetch) -> Value:
+        """A buffer with room for all stages."""
+        t = fetch.load.result.type
+        assert isinstance(t, TileType)
+        whole = TileType(t.dtype, (self.stages, *t.shape))
+        empty = self.build.insert(TileEmpty([], [whole], {"type": whole})).result
+        made = BufType(t.dtype, whole.shape, "shared")
+        ring = self.build.insert(BufNew([empty], [made], {"storage": "shared", "stages": self.stages})).result
+        ring.name = fetch.buffer.result.name or fetch.load.result.name
+        return ring
+
+    def _first_rounds(self) -> None:
+        for k in range(self.stages - 1):
+            index = self._constant(self.build, k)
+            runs = self._compare(self.build, "lt", index, self.loop.operands[1])
+            self._copies(self.build, runs, index, self._constant(self.build, k, int32))
+
+    def _copies(self, build: Builder, runs: Value, index: Value, stage: Value) -> None:
+        """Start the copies of a round, if there is one; they form a group in any case."""
+        inside = Region()
+        inner = Builder(inside, self.loop.loc)
+        for fetch, ring in zip(self.fetches, self.rings, strict=True):
+            made = {self.index: index}
+            for op in fetch.slice:
+                inner.insert(clone_op(op, made))
+            array, offsets = fetch.load.operands[0], fetch.load.operands[2:]
+            operands = [self._stage(inner, ring, stage), *(made.get(v, v) for v in (array, *offsets))]
+            attrs = {k: fetch.load.attrs.get(k, False) for k in ("bounds_check", "aligned")}
+            inner.insert(AsyncCopy(operands, [], attrs, [], fetch.load.loc))
+        inner.insert(Yield())
+        nothing = Region()
+        Builder(nothing, self.loop.loc).insert(Yield())
+        build.insert(If([runs], [], None, [inside, nothing]))
+        build.insert(AsyncCommit())
+
+    def _stage(self, build: Builder, ring: Value, stage: Value) -> Value:
+        t = ring.type
+        assert isinstance(t, BufType)
+        shape = t.shape[1:]
+        zero = self._constant(build, 0, int32)
+        attrs = {"shape": shape, "dims": tuple(range(1, len(t.shape))), "steps": (1,) * len(shape)}
+        made = BufType(t.dtype, shape, "shared")
+        return build.insert(BufView([ring, stage, *[zero] * len(shape)], [made], attrs)).result
+
+    def _counters(self) -> tuple[Value, Value]:
+        """The stages that a round reads and fills, carried by the loop."""
+        made: list[Value] = []
+        for start in (0, self.stages - 1):
+            self.loop.operands.append(self._constant(self.build, start, int32))
+            counter = Value(int32, self.body)
+            self.body.args.append(counter)
+            self.loop.results.append(Value(int32, self.loop))
+            made.append(counter)
+        return made[0], made[1]
+
+    def _round(self, read: Value, write: Value) -> None:
+        first = Region()
+        build = Builder(first, self.loop.loc)
+        build.insert(AsyncWait(self.rings, [], {"pending": self.stages - 2}))
+        ahead = self._constant(build, self.stages - 1)
+        rest = build.insert(S.Sub([self.loop.operands[1], ahead], [self.index.type])).result
+        index = build.insert(S.Add([self.index, ahead], [self.index.type])).result
+        self._copies(build, self._compare(build, "lt", self.index, rest), index, write)
+        swapped: dict[Value, Value] = {}
+        for fetch, ring in zip(self.fetches, self.rings, strict=True):
+            swapped[fetch.buffer.result] = self._stage(build, ring, read)
+        last = self.body.ops.pop()
+        gone = {op for f in self.fetches for op in (f.load, f.buffer)}
+        self.body.ops = first.ops + [op for op in self.body.ops if op not in gone]
+        end = Builder(self.body, self.loop.loc)
+        last.operands += [self._next(end, read), self._next(end, write)]
+        self.body.append(last)
+        for op in self.body.ops:
+            op.parent = self.body
+        replace(self.body, swapped)
+
+    def _next(self, build: Builder, counter: Value) -> Value:
+        one, zero = self._constant(build, 1, int32), self._constant(build, 0, int32)
+        more = build.insert(S.Add([counter, one], [int32])).result
+        wraps = self._compare(build, "eq", more, self._constant(build, self.stages, int32))
+        return build.insert(S.Select([wraps, zero, more], [int32])).result
+
+    def _compare(self, build: Builder, pred: str, a: Value, b: Value) -> Value:
+        return build.insert(S.Cmp([a, b], [bool_], {"pred": pred})).result
+
+    def _constant(self, build: Builder, n: int, dtype: DType | None = None) -> Value:
+        t = dtype or self.index.type
+        return build.insert(S.Const([], [t], {"type": t, "value": n})).result
