@@ -60,7 +60,7 @@ def trace(
     builder.loc = source.location(source.tree)
     tracer.block(source.tree.body)
     builder.emit(Yield, [])
-    tracer.errors += blurred_changes(body, tracer.merged, tracer.handovers) if not tracer.errors else []
+    tracer.errors += blurred_changes(body, tracer.merged) if not tracer.errors else []
     if tracer.errors:
         raise gathered(tracer.errors)
     return Kernel(

@@ -354,7 +354,7 @@ class Loops(Branches):
             return Carried(name, x, [x], next)
         if isinstance(x, Value) and isinstance(x.type, BufType):
             value = self.builder.tile(self.handed_over(x), partial=not full)
-            return Carried(name, x, [value], lambda args: self.merged_object(next(args), [x]))
+            return Carried(name, x, [value], lambda args: self.merged_object(next(args), [x, None]))
         if isinstance(x, tuple):
             parts = [self._entry(name, part, full) for part in x]
             if any(p is None for p in parts):
@@ -430,7 +430,7 @@ class Loops(Branches):
         """The end binding as Values of the carried types; None if it does not fit."""
         region = body.region
         with self.within(region):
-            values = self._flat(end, c.before)
+            values = self._flat(end, c.before) if _alike(c.before, end) else None
         if values is not None and len(values) == len(c.types):
             values = [self.filled(v, t, region) for v, t in zip(values, c.types, strict=True)]
             if any(full_of(t) == v.type != t for v, t in zip(values, c.types, strict=True)):
@@ -456,15 +456,23 @@ class Loops(Branches):
 
     def _may_be(self, started: Binding, end: Binding) -> None:
         """From the second round on, the name stands for what it ended as."""
-        if _is_object(started) and _is_object(end) and end.type.storage == "shared":
-            self.merged.setdefault(started, []).append(end)
+        if isinstance(started, tuple) and isinstance(end, tuple):
+            for one, other in zip(started, end, strict=False):
+                self._may_be(one, other)
+        elif _is_object(started) and _is_object(end) and started in self.merged:
+            self.merged[started][1] = end
 
     def _ended(self, c: Carried, end: Binding) -> Start:
         """The binding after the loop, from its results."""
-        if isinstance(end, Value) and isinstance(end.type, BufType) and isinstance(c.before, Value):
-            before = c.before
-            return lambda results: self.merged_object(next(results), [before, end])
-        return c.start
+        return lambda results: self._result(c.before, end, results)
+
+    def _result(self, before: Binding, end: Binding, results: Iterator[Value]) -> Binding:
+        if isinstance(before, tuple) and isinstance(end, tuple):
+            return tuple(self._result(x, y, results) for x, y in zip(before, end, strict=True))
+        made = next(results)
+        if not isinstance(made.type, TileType):
+            return made
+        return self.merged_object(made, [x if _is_object(x) else None for x in (before, end)])
 
     def _spoiled(self, node: ast.AST, c: Carried, end: Binding, arguments: Sequence[Value]) -> Start:
         """A name whose end does not fit its start: an error if the next round would see it."""
@@ -534,7 +542,7 @@ class Loops(Branches):
             return tuple(self._carried_out(name, part, results) for part in x)
         made = next(results)
         if isinstance(made.type, TileType) and isinstance(x, Value) and isinstance(x.type, BufType):
-            return self.merged_object(made, [x]) if name == RESULT else self.new_object(made, x.type.storage)
+            return self.merged_object(made, [None, x])
         return made
 
     def _flags(self, body: Body) -> list[str]:
@@ -563,6 +571,13 @@ class Loops(Branches):
 
 def _is_object(x: Binding) -> bool:
     return isinstance(x, Value) and isinstance(x.type, BufType)
+
+
+def _alike(before: Binding, end: Binding) -> bool:
+    """Whether tuples have their parts in the same places."""
+    if not isinstance(before, tuple) or not isinstance(end, tuple):
+        return isinstance(before, tuple) == isinstance(end, tuple) or isinstance(end, MARKS)
+    return len(before) == len(end) and all(map(_alike, before, end))
 
 
 def _ops_using(arguments: Sequence[Value]) -> list[Op]:
