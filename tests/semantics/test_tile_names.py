@@ -105,11 +105,11 @@ def test_merged_shared_objects_that_are_changed_are_refused_with_both_lines() ->
     [
         "c = a\nif n > 1:\n    c = b\nd = a\nif n > 2:\n    d = c\nd[0] = 9",  # a join of a join
         "c = a\nif n > 1:\n    c = b\nc[0] = 9\nd = b\nif n > 2:\n    d = a\ntg.tile_store(o[2], d)",
-        "for k in range(3):\n    c = tg.tile_zeros(4, dtype=int, storage='shared')\n    d = c\nc[0] = 9\ntg.tile_store(o[2], d)",
+        "for k in range(3):\n    c = tg.tile_zeros(4, int, 'shared')\n    d = c\nc[0] = 9\ntg.tile_store(o[2], d)",
         "c = a\nfor k in range(n):\n    c[1] = 3\n    if k > 0:\n        c = a",  # in the next round
         "p = (a, b)\nfor k in range(n):\n    p = (p[1], p[0])\nc, d = p\nc[0] = 9",  # through a tuple
         "c = a[0:2]\nif n > 1:\n    c = a[2:4]\nc[0] = 9",  # views
-        "c = tg.tile_zeros(4, dtype=int)\nif n > 1:\n    c = a\nd = c\nd[0] = 9\ntg.tile_store(o[2], c)",  # a value or not
+        "c = tg.tile_zeros(4, int)\nif n > 1:\n    c = a\nd = c\nd[0] = 9\ntg.tile_store(o[2], c)",  # maybe a value
     ],
 )
 def test_changes_that_a_join_would_miss_are_refused(text: str) -> None:
@@ -119,7 +119,9 @@ def test_changes_that_a_join_would_miss_are_refused(text: str) -> None:
 
 def test_the_notes_of_a_refused_change_name_where_the_tiles_are_made() -> None:
     a, b = A.format("shared"), B.format("shared")
-    error = refused(f"{a}\n{b}\nfor k in range(n):\n    c = a\n    a = b\n    b[0] = 9\n    c[0] = 1\n{STORE}")
+    error = refused(
+        f"{a}\n{b}\nfor k in range(n):\n    c = a\n    a = b\n    b[0] = 9\n    c[0] = 1\n{STORE}"
+    )
     text = str(error)
     assert "'a' is made here" not in text and "'b' is made here" in text and b in text
     assert "each round of this loop may leave another tile under the name 'a'" in text

@@ -9,20 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tegula.errors import MergedSharedTiles
 from tegula.ir import Op, Region, Value
-from tegula.ops.buffer import BufNew, BufReshape, BufView
+from tegula.ops.buffer import BufNew, BufReshape, BufView, root
 from tegula.ops.control import For, While
 from tegula.source import Location
 
 VIEWS = (BufView, BufReshape)
 Sources = Mapping[Value, Sequence[Value | None]]
 """For each object made at a join: what it is on each edge that leads there, None where it is nothing known before."""
-
-
-def root(x: Value) -> Value:
-    """The object that a view shows."""
-    while isinstance(x.owner, VIEWS):
-        x = x.owner.operands[0]
-    return x
 
 
 def blurred_changes(body: Region, merged: Sources) -> list[MergedSharedTiles]:
@@ -50,7 +43,8 @@ class _Objects:
         live = {made: sources for made, sources in merged.items() if made.owner in self.order}
         identities = _identities(live)
         self.merged = {
-            made: [root(s) if s in identities else None for s in sources] for made, sources in live.items()
+            made: [root(s) if s is not None and s in identities else None for s in sources]
+            for made, sources in live.items()
         }
         self.uses: dict[Value, list[Op]] = {op.result: [] for op in self.order if isinstance(op, BufNew)}
         for op in self.order:
@@ -76,9 +70,7 @@ class _Objects:
             return False  # it is new, and x was there before
         if x in self.merged and _join(x) is _join(y):
             edges = zip(self.merged[x], self.merged[y], strict=False)
-            return any(
-                a is not None and b is not None and self.may_be_one(a, b, seen) for a, b in edges
-            )
+            return any(a is not None and b is not None and self.may_be_one(a, b, seen) for a, b in edges)
         return any(s is not None and self.may_be_one(x, s, seen) for s in self.merged[y])
 
     def blurred(self, made: Value) -> MergedSharedTiles | None:
@@ -115,10 +107,8 @@ class _Objects:
             what = f"{whole} is changed, but {both}: that depends on the path"
         else:
             what = f"{part} is changed, while {both.replace(part, whole)}: that depends on the path"
-        notes = [(x.owner.loc, f"{_named(x)} is made here") for x in self._origins(made, other)]
-        for x in (other, made):
-            if x in self.merged:
-                notes.append((x.owner.loc, _how_merged(x)))  # type: ignore[union-attr]
+        notes = [(_place(x), f"{_named(x)} is made here") for x in self._origins(made, other)]
+        notes += [(_place(x), _how_merged(x)) for x in (other, made) if x in self.merged]
         return MergedSharedTiles(change.loc, notes=list(dict.fromkeys(notes)), what=what)
 
     def _origins(self, made: Value, other: Value) -> list[Value]:
@@ -152,13 +142,18 @@ def _is_reference(x: Value) -> bool:
     return isinstance(x.owner, VIEWS) or getattr(x.type, "storage", "") == "shared"
 
 
+def _place(x: Value) -> Location:
+    assert isinstance(x.owner, Op)
+    return x.owner.loc
+
+
 def _named(x: Value) -> str:
     return f"'{x.name}'" if x.name else "the tile"
 
 
 def _how_merged(x: Value) -> str:
     at = _join(x)
-    if isinstance(at, Region) or isinstance(at, For | While):
+    if isinstance(at, Region | For | While):
         return f"each round of this loop may leave another tile under the name {_named(x)}"
     return f"{_named(x)} comes from paths that meet here"
 

@@ -161,10 +161,18 @@ class Expressions(Calls):
     # Operators -------------------------------------------------------------------------------------------------------
 
     def _BinOp(self, node: ast.BinOp) -> Any:
-        left, right = self.expr(node.left), self.expr(node.right)
-        self.mark(node)
-        with self.written((node.left, left), (node.right, right)):
-            return self.binary(BINARY[type(node.op)], left, right, node)
+        """Operators to the left are taken in a loop, so that a sum may be of any length."""
+        chain = [node]
+        while isinstance(chain[-1].left, ast.BinOp):
+            chain.append(chain[-1].left)
+        left = self.expr(chain[-1].left)
+        for part in reversed(chain):
+            with self.ruled(part):
+                right = self.expr(part.right)
+                self.mark(part)
+                with self.written((part.left, left), (part.right, right)):
+                    left = self.binary(BINARY[type(part.op)], left, right, part)
+        return left
 
     def binary(self, op: str, left: Any, right: Any, node: ast.AST) -> Any:
         if isinstance(left, tuple) and isinstance(right, tuple) and op == "add":
@@ -279,13 +287,10 @@ class Expressions(Calls):
 
     def _BoolOp(self, node: ast.BoolOp) -> Any:
         op = "and" if isinstance(node.op, ast.And) else "or"
-        return self._bool_chain(node, op, 0)
-
-    def _bool_chain(self, node: ast.BoolOp, op: str, k: int) -> Any:
-        first = self.condition(node.values[k])
-        if k + 1 == len(node.values):
-            return first
-        return self.short_circuit(op, first, lambda: self._bool_chain(node, op, k + 1), node)
+        total = self.condition(node.values[0])
+        for part in node.values[1:]:
+            total = self.short_circuit(op, total, lambda part=part: self.condition(part), node)
+        return total
 
     def short_circuit(self, op: str, first: Any, rest: Any, node: ast.AST) -> Any:
         """first and/or rest(), where `rest` runs only if it is needed or cannot be noticed."""

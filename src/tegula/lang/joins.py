@@ -221,6 +221,10 @@ def inside(x: Value, region: Region) -> bool:
 def conflict(name: str, a: Binding, b: Binding) -> Callable[[Location], E.CompileError]:
     """The error for reading a name that paths bind to different kinds of things."""
     before, after = describe_type(a), describe_type(b)
+    if name == RESULT:
+        what = f"the function returns {before} on one path and {after} on another"
+        help = "return the same type on every path, with a cast where it differs"
+        return lambda loc: E.TypeMismatch(loc, what=what, help=help)
     places = dict.fromkeys((at, describe_type(x)) for x in (a, b) if (at := made_at(x)) is not None)
     if before == after:
         what = f"'{name}' names different {'arrays' if is_handle(a) else 'things'} on the paths that reach this line"

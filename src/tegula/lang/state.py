@@ -242,6 +242,8 @@ class State:
 
     def new_object(self, tile: Value, storage: str) -> Value:
         made = self.builder.one(BufNew, [tile], {"storage": storage})
+        if tile in self.builder.read_only:
+            self.builder.read_only[made] = self.builder.read_only[tile]
         self.objects.add(made)
         return made
 
