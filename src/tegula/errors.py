@@ -141,7 +141,7 @@ class UnknownAttribute(CompileError):
 
     CODE = "unknown-attribute"
     MESSAGE = "{owner} has no attribute '{name}'"
-    HELP = "arrays and tiles have shape and dtype, arrays ndim, vectors x, y, z, w"
+    HELP = "arrays and tiles have shape, dtype and ndim, tiles also size and T, vectors x, y, z, w"
 
 
 class UnsupportedPython(CompileError):

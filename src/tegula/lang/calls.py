@@ -231,6 +231,8 @@ class Calls(State):
             for x in args[1:]:
                 total = self.public_call(name, [total, x], {}, node)
             return total
+        if name == "slice" and 1 <= len(args) <= 3:
+            return slice(*args)
         if len(args) != (2 if name == "pow" else 1):
             what = f"{name} does not take {counted(len(args), 'argument')}"
             raise E.WrongArguments(self.location(node), what=what)

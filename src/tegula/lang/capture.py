@@ -38,6 +38,7 @@ BUILTINS = (
     "pow",
     "type",
     "sum",
+    "slice",
 )
 SPECIAL = ("tid", "static", "constant", "print", "range")
 """Functions of the language that the tracer itself knows."""

@@ -266,7 +266,7 @@ class ItemPlace(Place):
         super().__init__(tracer, node)
         self.owner_place = tracer.place(node.value)
         self.owner = self.owner_place.get()
-        self.index = tracer.index(node.slice)
+        self.index = tracer.index(node.slice, self.owner)
 
     def element(self) -> Any:
         t = self.owner.type if isinstance(self.owner, Value) else None

@@ -277,7 +277,7 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     """The tile without its dimensions of length 1, or without the given one(s). A view."""
     shape = _tile_shape(t)
     ones = [d for d, n in enumerate(shape) if n == 1]
-    given = [] if axis is None else [_axis(shape, d) for d in as_tuple(axis)]
+    given = [] if axis is None else [tile_axis(shape, d) for d in as_tuple(axis)]
     axes = ones if axis is None else [d for d in given if d is not None]
     for d in axes:
         require(
@@ -384,7 +384,7 @@ def tile_concat(b: OpBuilder, tiles: Operand, axis: int = 0) -> Value:
     """Tiles joined along an axis."""
     if not is_tuple(tiles) or not tiles:
         raise TypeRule("tile_concat takes a tuple of tiles")
-    return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": _axis(_tile_shape(tiles[0]), axis)})
+    return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": tile_axis(_tile_shape(tiles[0]), axis)})
 
 
 @public("tile_extract")
@@ -412,7 +412,8 @@ def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Value:
     return b.map(lambda elements: op.call(b, list(elements)), list(args))
 
 
-def _axis(shape: Sequence[int], axis: Operand) -> int | None:
+def tile_axis(shape: Sequence[int], axis: Operand) -> int | None:
+    """A constant axis counted from the front; None for the whole tile."""
     if axis is None:
         return None
     if not isinstance(axis, int):
@@ -429,7 +430,7 @@ def _reduce(
     value = b.tile(t, partial=True)
     assert isinstance(value.type, TileType)
     region = b.region_of([value.type.dtype] * 2, lambda args: b.value(combine(*args)))
-    attrs = {"axis": _axis(value.type.shape, axis), "keepdims": bool(keepdims)}
+    attrs = {"axis": tile_axis(value.type.shape, axis), "keepdims": bool(keepdims)}
     return b.one(TileReduce, [value], attrs, [region])
 
 

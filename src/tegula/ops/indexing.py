@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
-from tegula.ops.base import TypeRule, element, require
+from tegula.ops.base import PUBLIC, TypeRule, element, require
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe, is_slice, is_tuple
 from tegula.ops.control import For
@@ -154,10 +155,11 @@ class KernelBuilder(OpBuilder):
         rank = len(t.shape)
         if any(isinstance(i, slice) for i in index) or len(index) < rank:
             return self.view(x, index)
-        indices = self._element_indices(t, index)
+        indices = self.element_indices(t, index)
         return self.one(BufGet if isinstance(t, BufType) else TileExtract, [x, *indices])
 
-    def _element_indices(self, t: TileType | BufType, index: Sequence[Operand]) -> list[Value]:
+    def element_indices(self, t: TileType | BufType, index: Sequence[Operand]) -> list[Value]:
+        """The index of an element, or of a component of one, as integers."""
         extents = (*t.shape, *element_shape(t.dtype))
         require(
             len(t.shape) <= len(index) <= len(extents),
@@ -255,7 +257,7 @@ class KernelBuilder(OpBuilder):
             require(source.type.dtype == t.dtype, f"the tile holds {t.dtype}, the value {source.type.dtype}")
             self.write(view, self.broadcast(source, view.type.shape))
             return
-        indices = self._element_indices(t, index)
+        indices = self.element_indices(t, index)
         self.emit(BufSet, [x, self.stored(value, accessed(t, [i.type for i in indices])), *indices])
 
     def _assign_component(
@@ -276,7 +278,7 @@ class KernelBuilder(OpBuilder):
         t = x.type if isinstance(x, Value) else None
         whole = not any(isinstance(i, slice) or self.is_tile(i) for i in index)
         if isinstance(t, BufType) and whole and len(index) >= len(t.shape):
-            indices = self._element_indices(t, index)
+            indices = self.element_indices(t, index)
             if op in ("add", "sub", "and", "or", "xor"):
                 element = accessed(t, [i.type for i in indices])
                 self.emit(BufUpdate, [x, self.stored(value, element), *indices], {"op": op})
@@ -307,6 +309,10 @@ class KernelBuilder(OpBuilder):
             return t.dtype
         if isinstance(t, ArrayType) and name == "ndim":
             return t.ndim
+        if isinstance(t, TileType | BufType) and name in ("ndim", "size"):
+            return len(t.shape) if name == "ndim" else math.prod(t.shape)
+        if isinstance(t, TileType | BufType) and name == "T":
+            return PUBLIC["tile_permute"](self, x, tuple(reversed(range(len(t.shape)))))
         if isinstance(t, VecType) and COMPONENT_NAMES.get(name, 4) < t.length:
             return self._component(x, t, (COMPONENT_NAMES[name],))
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
@@ -316,7 +322,7 @@ class KernelBuilder(OpBuilder):
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, VecType) and COMPONENT_NAMES.get(name, 4) < t.length:
             return self._assign_component(x, t, (COMPONENT_NAMES[name],), value)
-        if isinstance(t, ArrayType | TileType | BufType) and name in ("shape", "dtype", "ndim"):
+        if isinstance(t, ArrayType | TileType | BufType) and name in ("shape", "dtype", "ndim", "size", "T"):
             help = "use a view with that shape" if name == "shape" else "make a new one"
             raise TypeRule(f"'{name}' of {describe(x)} cannot be changed", help)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
