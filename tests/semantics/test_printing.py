@@ -68,7 +68,7 @@ def test_separators_on_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_line_with_a_tile_is_one_op() -> None:
     (op,) = (op for op in traced(tiles, [2], (1, 4), 4).walk() if isinstance(op, PrintTile))
-    assert op.attrs["parts"] == ("tile", " ", None, " ", None, " ", "end") and len(op.operands) == 2
+    assert op.attrs["parts"] == ("tile", " ", None, " ", None, " ", "end") and op.attrs["elements"] == (1,)
 
 
 @pytest.mark.parametrize("call", ["print(n, file=None)", "print(n, sep=n)"])

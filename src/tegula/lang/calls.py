@@ -279,11 +279,17 @@ class Calls(State):
             parts += [texts["sep"]] if k else []
             self._print_part(x, parts, operands)
         tiles = any(isinstance(x.type, TileType) for x in operands)
+        elements = tuple(k for k, x in enumerate(operands) if not isinstance(x.type, TileType))
         line, ended, rest = texts["end"].rpartition("\n")
         attrs: dict[str, Any] = {"parts": (*parts, *([line] if line else []))}
         if rest or not ended:
             attrs = {"parts": tuple(parts), "end": texts["end"]}
-        self.builder.emit(PrintTile if tiles else Print, operands, attrs)
+        if not tiles:
+            self.builder.emit(Print, operands, attrs)
+            return
+        for k in elements:
+            operands[k] = self.builder.full((1,), operands[k])
+        self.builder.emit(PrintTile, operands, {**attrs, "elements": elements})
 
     def _print_part(self, x: Any, parts: list[str | None], operands: list[Value]) -> None:
         """What one argument adds: literal text, or None and an operand."""

@@ -39,8 +39,8 @@ class Print(TileOp):
 
 
 class PrintTile(TileOp):
-    """Prints, once per block, as `print` does, tiles among the operands; other operands are group operands (lane 0's
-    value). Without `parts`: the one operand, a tile."""
+    """Prints, once per block, as `print` does, tiles in place of values. Attribute `elements`: the positions of the
+    operands that have one element and are printed as that. Without `parts`: the one operand."""
 
     __slots__ = ()
     NAME = "print.tile"
@@ -51,9 +51,10 @@ class PrintTile(TileOp):
     def infer(
         cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
     ) -> Sequence[Type]:
-        require(any(isinstance(t, TileType) for t in operands), "a print once per block needs a tile")
-        for t in operands:
-            require(is_element(t) or isinstance(t, TileType), f"cannot print a {t}")
+        for k, t in enumerate(operands):
+            require(isinstance(t, TileType), f"expected a tile, got {t}")
+            single = isinstance(t, TileType) and t.size == 1
+            require(single or k not in attrs.get("elements", ()), f"{t} has more than one element")
         wanted = sum(part is None for part in attrs.get("parts", (None,)))
         require(wanted == len(operands), f"the text has {wanted} places for {len(operands)} values")
         return []
@@ -64,7 +65,9 @@ class PrintTile(TileOp):
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
         """What a block prints, without the end; tiles have shape [*shape, *element_shape]."""
-        return Print.ref({"parts": attrs.get("parts", (None,))}, *operands)
+        single = attrs.get("elements", ())
+        shown = [x[0] if k in single else x for k, x in enumerate(operands)]
+        return Print.ref({"parts": attrs.get("parts", (None,))}, *(np.asarray(x) for x in shown))
 
 
 class Assert(TileOp):
