@@ -74,7 +74,7 @@ class _Objects:
         return any(s is not None and self.may_be_one(x, s, seen) for s in self.merged[y])
 
     def blurred(self, made: Value) -> MergedSharedTiles | None:
-        if not self.uses[made]:
+        if not self.uses[made] or all(s is None for s in self.merged[made]):
             return None
         for other, uses in self.uses.items():
             if not uses or other is made or self.born(other) > self.born(made):
