@@ -16,7 +16,7 @@ from tegula.errors import (
 )
 from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
 from tegula.lang.capture import CONSTANTS
-from tegula.lang.decorators import constant, func, pipelined, static
+from tegula.lang.decorators import constant, func, func_native, pipelined, static
 from tegula.lang.definition import PublicFunction
 from tegula.ops import PUBLIC
 from tegula.runtime.array import (
@@ -84,7 +84,17 @@ __all__ = [
     ),
     *("RunError", "ScopedDevice", "TegulaError"),
     *("array", "array1d", "array2d", "array3d", "array4d", "clone", "config", "constant", "copy", "empty"),
-    *("empty_like", "from_dlpack", "from_numpy", "full", "full_like", "func", "get_device", "get_devices"),
+    *(
+        "empty_like",
+        "from_dlpack",
+        "from_numpy",
+        "full",
+        "full_like",
+        "func",
+        "func_native",
+        "get_device",
+        "get_devices",
+    ),
     *(
         "Kernel",
         "is_cpu_available",

@@ -13,6 +13,10 @@ class TegulaError(Exception):
     """Base of everything that Tegula raises on purpose."""
 
 
+CALLS_SHOWN = 4
+"""Of a long chain of calls, so many at either end are shown."""
+
+
 class CompileError(TegulaError):
     """A kernel that cannot be compiled. Subclasses fill MESSAGE with keyword fields."""
 
@@ -31,8 +35,7 @@ class CompileError(TegulaError):
         self.loc = loc
         self.message = self.MESSAGE.format(**fields)
         self.help = help or self.HELP.format(**fields)
-        chain = loc.chain()[1:] if loc is not None else []
-        self.notes = [*((at, "called from here") for at in chain), *notes]
+        self.notes = [*_callers(loc), *notes]
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -54,6 +57,18 @@ class CompileErrors(CompileError):
 
     def __str__(self) -> str:
         return "\n".join(str(e) for e in self.errors)
+
+
+def _callers(loc: Location | None) -> list[tuple[Location, str]]:
+    """A note for each call that led to a place; of a long chain the first and the last few."""
+    chain = loc.chain()[1:] if loc is not None else []
+    notes = [(at, "called from here") for at in chain]
+    if len(notes) <= 2 * CALLS_SHOWN:
+        return notes
+    left_out = len(notes) - 2 * CALLS_SHOWN
+    last = notes[CALLS_SHOWN - 1][0]
+    middle = (last, f"called from here, through {left_out} more calls that are not shown")
+    return [*notes[: CALLS_SHOWN - 1], middle, *notes[-CALLS_SHOWN:]]
 
 
 def rendered(
@@ -79,11 +94,25 @@ def _excerpt(loc: Location | None) -> list[str]:
 
 
 _ARRAY_TYPE = re.compile(r"\barray<([^<>]*(?:<[^<>]*>)?[^<>]*),(\d)>")
+_COMPOSITE_TYPE = re.compile(r"\b(vec|mat)<(\d+)(?:,(\d+))?,(\w+)>")
+_SUFFIXES = {
+    "float16": "h", "float32": "", "float64": "d", "int8": "b", "uint8": "ub", "int16": "s", "uint16": "us",
+    "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
+}  # fmt: skip
 _TILE_TYPE = re.compile(r"\b(?:partial )?tile<([^<>\[\]]*(?:<[^<>]*>)?), ?\[([\d, ]*)\][^<>]*>")
 
 
+def _composite(found: re.Match[str]) -> str:
+    """vec3d and mat22 where such a name exists, else vector(5, float32) and matrix((2, 3), float32)."""
+    kind, n, m, scalar = found.groups()
+    if scalar in _SUFFIXES and n in "234" and m in (None, n):
+        return f"{kind}{n}{m or ''}{_SUFFIXES[scalar]}"
+    return f"vector({n}, {scalar})" if kind == "vec" else f"matrix(({n}, {m}), {scalar})"
+
+
 def spoken(text: str) -> str:
-    """A message with types as users write them: array1d[float32] for array<float32,1>."""
+    """A message with types as users write them: array1d[float32] for array<float32,1>, vec3 for vec<3,float32>."""
+    text = _COMPOSITE_TYPE.sub(_composite, text)
     text = _ARRAY_TYPE.sub(r"array\2d[\1]", text)
     return _TILE_TYPE.sub(lambda m: f"tile[{m[1]}, {', '.join(n.strip() for n in m[2].split(','))}]", text)
 
@@ -112,7 +141,7 @@ class UnknownAttribute(CompileError):
 
     CODE = "unknown-attribute"
     MESSAGE = "{owner} has no attribute '{name}'"
-    HELP = "arrays and tiles have shape and dtype, arrays ndim, vectors x, y, z, w"
+    HELP = "arrays and tiles have shape, dtype and ndim, tiles also size and T, vectors x, y, z, w"
 
 
 class UnsupportedPython(CompileError):
@@ -146,6 +175,14 @@ class RecursiveFunction(CompileError):
     CODE = "recursive-function"
     MESSAGE = "{name} calls itself; functions are inlined, so recursion is not supported"
     HELP = "write a loop"
+
+
+class TooDeep(CompileError):
+    """Expressions, blocks or functions that are nested too deeply to be followed."""
+
+    CODE = "too-deep"
+    MESSAGE = "the program is nested too deeply here"
+    HELP = "bind parts of the expression to names; put fewer branches, loops and functions into each other"
 
 
 # Types ---------------------------------------------------------------------------------------------------------------
@@ -265,7 +302,7 @@ class RunError(TegulaError):
         self.message = message
         self.loc = loc
         self.help = help
-        self.notes = [(at, "called from here") for at in loc.chain()[1:]] if loc is not None else []
+        self.notes = _callers(loc)
 
     def __str__(self) -> str:
         return (

@@ -271,7 +271,7 @@ class Expressions:
             return Term(f"tg.tile_reshape(tg.copy({a.text}), {shape})", a.bound)
         if kind == "broadcast":
             a = self.term(dtype, (*shape[:-1], 1), uniform, depth)
-            return Term(f"tg.tile_broadcast({a.text}, {shape})", a.bound)
+            return Term(f"tg.copy(tg.tile_broadcast({a.text}, {shape}))", a.bound)
         if kind == "concat":
             half = (shape[0] // 2, *shape[1:])
             a, b = self.term(dtype, half, uniform, depth), self.term(dtype, half, uniform, depth)
@@ -302,7 +302,7 @@ class Expressions:
             return self.added_up(Term(f"{function}{a.text}, axis={axis})", a.bound * grown), dtype)
         a = self.small(dtype, (extent,), uniform, depth, SMALL)
         whole = self._ranked(f"{function}{a.text})", len(shape))
-        return self.added_up(Term(f"tg.tile_broadcast({whole}, {shape})", a.bound * grown), dtype)
+        return self.added_up(Term(f"tg.copy(tg.tile_broadcast({whole}, {shape}))", a.bound * grown), dtype)
 
     @staticmethod
     def _ranked(text: str, rank: int) -> str:

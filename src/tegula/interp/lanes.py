@@ -82,12 +82,13 @@ def run_from_thread(m: Machine, op: Op, mask: Mask) -> Any:
 def run_print(m: Machine, op: Op, mask: Mask) -> None:
     values = [m.env[v] for v in op.operands]
     for lane in np.flatnonzero(mask):
-        m.report.print_line(Print.ref(op.attrs, *(np.asarray(x[lane]) for x in values)))
+        m.report.printed(Print.ref(op.attrs, *(np.asarray(x[lane]) for x in values)), op.attrs.get("end"))
 
 
 @handles("print.tile")
 def run_print_tile(m: Machine, op: Op, mask: Mask) -> None:
-    m.report.print_line(PrintTile.ref(op.attrs, m.env[op.operands[0]]))
+    values = [np.asarray(m.group(v)) for v in op.operands]
+    m.report.printed(PrintTile.ref(op.attrs, *values), op.attrs.get("end"))
 
 
 @handles("assert")

@@ -56,8 +56,7 @@ def run(
     with np.errstate(all="ignore"):
         for block in range(-(-total // block_dim)):
             _run_block(kernel, values, dims, block, report)
-    if report.failure is not None:
-        raise report.failure
+    report.finish()
 
 
 def _run_block(

@@ -11,11 +11,26 @@ from tegula.ir import Kernel, Op, Value
 
 @dataclass(slots=True)
 class Report:
-    """`print_line` takes each printed line; `failure` is the first one, raised when the launch is over."""
+    """`print_line` takes each printed line; `failure` is the first one, raised when the launch is over. `pending`: what
+    was printed since the last line ended."""
 
     kernel: Kernel
     print_line: Callable[[str], None]
     failure: TegulaError | None = None
+    pending: str = ""
+
+    def printed(self, text: str, end: str | None) -> None:
+        """Take what a print made; `end` is what follows it, None for a new line."""
+        *lines, self.pending = (self.pending + text + ("\n" if end is None else end)).split("\n")
+        for line in lines:
+            self.print_line(line)
+
+    def finish(self) -> None:
+        """Print what no line end has followed; raise the first failure."""
+        if self.pending:
+            self.print_line(self.pending)
+        if self.failure is not None:
+            raise self.failure
 
     def out_of_bounds(
         self, op: Op, value: Value, index: Sequence[int], shape: Sequence[int], block: int, lane: int

@@ -23,6 +23,7 @@ from tegula.lang.state import (
     MARKS,
     RESULT,
     RETURN,
+    Conflict,
     Frame,
     LocalFunction,
     Reported,
@@ -170,6 +171,19 @@ class Calls(State):
             what = f"evaluating '{ast.unparse(node)}' failed: {type(e).__name__}: {e}"
             raise E.TypeMismatch(self.location(node), what=what) from e
 
+    def annotation(self, node: ast.expr) -> Any:
+        """What an annotation stands for; quoted ones are read as Python reads them. TypeError where it is no type."""
+        found = self.evaluate(node)
+        while isinstance(found, str):
+            try:
+                parsed = ast.parse(found.strip(), mode="eval").body
+            except SyntaxError:
+                raise TypeError(f"{found!r} is not a type that kernels know") from None
+            for part in ast.walk(parsed):
+                ast.copy_location(part, node)
+            found = self.evaluate(parsed)
+        return resolve(found)
+
     def _python_value(self, node: ast.Name) -> Any:
         frame: Frame | None = self.frame
         while frame is not None:
@@ -206,6 +220,9 @@ class Calls(State):
         if kwargs:
             raise E.WrongArguments(self.location(node), what=f"{name} takes no keywords here")
         if name == "tid":
+            if args:
+                help = "name as many indices as you need: i, j = tg.tid()"
+                raise E.WrongArguments(self.location(node), what="tid takes no arguments", help=help)
             return self.thread_index(1, node)[0]
         if name in ("min", "max") and len(args) == 1 and isinstance(args[0], tuple):
             args = list(args[0])
@@ -214,8 +231,11 @@ class Calls(State):
             for x in args[1:]:
                 total = self.public_call(name, [total, x], {}, node)
             return total
+        if name == "slice" and 1 <= len(args) <= 3:
+            return slice(*args)
         if len(args) != (2 if name == "pow" else 1):
-            raise E.WrongArguments(self.location(node), what=f"{name} does not take {len(args)} arguments")
+            what = f"{name} does not take {counted(len(args), 'argument')}"
+            raise E.WrongArguments(self.location(node), what=what)
         if name == "len":
             return self.builder.length(args[0])
         if name == "pow":
@@ -242,28 +262,51 @@ class Calls(State):
         return self.builder.emit(Tid, [], {"count": count})
 
     def print(self, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> None:
-        """print(...): values once per thread, a tile once per block."""
-        if kwargs:
-            raise E.WrongArguments(self.location(node), what="print takes no keywords here")
+        """print(..., sep=, end=): once per thread; with a tile among them once per block, as thread 0 has them."""
+        texts = {"sep": " ", "end": "\n"}
+        for key, x in kwargs.items():
+            if key not in texts:
+                help = "print in kernels takes sep and end"
+                raise E.WrongArguments(self.location(node), what=f"print has no parameter '{key}'", help=help)
+            if not (x is None or isinstance(x, str)):
+                raise E.NotConstant(
+                    self.location(node), what=f"{key} of print", help=f"write a string: {key}=', '"
+                )
+            texts[key] = texts[key] if x is None else x
         parts: list[str | None] = []
         operands: list[Value] = []
-        for x in args:
-            if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
-                if parts:
-                    self._print_line(parts, operands)
-                self.builder.emit(PrintTile, [self.builder.tile(x)])
-                parts, operands = [], []
-            elif isinstance(x, Value | np.generic | np.ndarray):
-                parts.append(None)
-                operands.append(x if isinstance(x, Value) else self.builder.value(x))
-            else:
-                parts.append(", ".join(map(describe_type, x)) if isinstance(x, tuple) else str(x))
-        if parts or not args:
-            self._print_line(parts, operands)
+        for k, x in enumerate(args):
+            parts += [texts["sep"]] if k else []
+            self._print_part(x, parts, operands)
+        tiles = any(isinstance(x.type, TileType) for x in operands)
+        elements = tuple(k for k, x in enumerate(operands) if not isinstance(x.type, TileType))
+        line, ended, rest = texts["end"].rpartition("\n")
+        attrs: dict[str, Any] = {"parts": (*parts, *([line] if line else []))}
+        if rest or not ended:
+            attrs = {"parts": tuple(parts), "end": texts["end"]}
+        if not tiles:
+            self.builder.emit(Print, operands, attrs)
+            return
+        for k in elements:
+            operands[k] = self.builder.full((1,), operands[k])
+        self.builder.emit(PrintTile, operands, {**attrs, "elements": elements})
 
-    def _print_line(self, parts: list[str | None], operands: list[Value]) -> None:
-        spaced = [text for part in parts for text in (" ", part)][1:]
-        self.builder.emit(Print, operands, {"parts": tuple(spaced)})
+    def _print_part(self, x: Any, parts: list[str | None], operands: list[Value]) -> None:
+        """What one argument adds: literal text, or None and an operand."""
+        if isinstance(x, tuple):
+            parts.append("(")
+            for k, part in enumerate(x):
+                parts += [", "] if k else []
+                self._print_part(part, parts, operands)
+            parts.append(",)" if len(x) == 1 else ")")
+        elif isinstance(x, Value) and isinstance(x.type, TileType | BufType):
+            parts.append(None)
+            operands.append(self.builder.tile(x))
+        elif isinstance(x, Value | np.generic | np.ndarray):
+            parts.append(None)
+            operands.append(self.builder.value(self.argument(x, None)))
+        else:
+            parts.append(str(x) if isinstance(x, (str, *LITERALS)) or x is None else describe_type(x))
 
     # Functions of the language ---------------------------------------------------------------------------------------
 
@@ -393,7 +436,7 @@ class Calls(State):
     ) -> list[Any]:
         """Arguments in the order of the parameters; TypeError where they do not fit."""
         if len(args) > len(parameters):
-            raise TypeError(f"{name} takes {len(parameters)} arguments, got {len(args)}")
+            raise TypeError(f"{name} takes {counted(len(parameters), 'argument')}, got {len(args)}")
         known = {p.name for p in parameters[len(args) :]}
         for key in kwargs:
             if key not in known:
@@ -462,7 +505,7 @@ class Calls(State):
         out: list[Parameter] = []
         for arg, default in zip(arguments, defaults, strict=True):
             try:
-                annotation = ANY if arg.annotation is None else resolve(self.evaluate(arg.annotation))
+                annotation = ANY if arg.annotation is None else self.annotation(arg.annotation)
             except TypeError as e:
                 raise E.TypeMismatch(self.location(arg), what=str(e)) from None
             out.append(Parameter(arg.arg, annotation, default))
@@ -484,10 +527,23 @@ class Calls(State):
         result = frame.names.get(RESULT)
         if result is FAILED:
             raise Reported
+        if isinstance(result, Conflict):
+            error = result.error(self.location(node))
+            returns = [
+                n for s in body for n in ast.walk(s) if isinstance(n, ast.Return) and n.value is not None
+            ]
+            places = [frame.source.location(n, frame.caller) for n in returns]
+            error.notes += [(at, f"{name} returns a value here") for at in places]
+            raise error
         if result is not None and frame.names[RETURN] is not True:
             what = f"{name} returns a value on some paths only"
             raise E.TypeMismatch(self.location(node), what=what)
         return result
+
+
+def counted(n: int, what: str) -> str:
+    """The number of things in words: `1 argument`, `2 arguments`, `no arguments`."""
+    return f"{n or 'no'} {what}{'' if n == 1 else 's'}"
 
 
 def misfit(

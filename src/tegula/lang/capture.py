@@ -38,6 +38,7 @@ BUILTINS = (
     "pow",
     "type",
     "sum",
+    "slice",
 )
 SPECIAL = ("tid", "static", "constant", "print", "range", "pipelined")
 """Functions of the language that the tracer itself knows."""
@@ -89,6 +90,8 @@ def capture(name: str, x: Any, loc: Location) -> Any:
         and x.dtype.kind == "V"
     ):
         return x
+    if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype.kind in "biuf":
+        return x[()]
     if isinstance(x, np.ndarray) and x.ndim in (1, 2) and 0 < x.size <= 64 and x.dtype.kind in "biuf":
         return x
     if isinstance(x, tuple | list):

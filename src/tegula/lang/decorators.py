@@ -6,11 +6,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
+from tegula.errors import UnsupportedPython
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.kernel import trace
+from tegula.source import Location
 from tegula.types import Type
 
 T = TypeVar("T")
@@ -132,8 +134,28 @@ def pipelined(stop: int, stages: int = 3) -> range:
     return range(stop)
 
 
+def func_native(snippet: str, *args: Any, **options: Any) -> NoReturn:
+    """Functions in another language are not supported: UnsupportedPython at the line that asks for one."""
+    caller = sys._getframe(1)
+    place = Location(caller.f_code.co_filename, caller.f_lineno)
+    help = "write it in the language, as a @tg.func"
+    raise UnsupportedPython(place, what="source text of another language (func_native)", help=help)
+
+
 constant.__tegula_builtin__ = "constant"
 pipelined.__tegula_builtin__ = "pipelined"
 static.__tegula_builtin__ = "static"
 
-__all__ = ["FuncDef", "KernelDef", "KernelOptions", "constant", "func", "kernel", "pipelined", "static"]
+__all__ = [
+    *(
+        "FuncDef",
+        "KernelDef",
+        "KernelOptions",
+        "constant",
+        "func",
+        "func_native",
+        "kernel",
+        "pipelined",
+        "static",
+    ),
+]

@@ -101,10 +101,10 @@ class Definition:
             raise TypeMismatch(self.parameter_location(p.name), what=what, help=ANNOTATIONS) from e
 
     def _evaluated(self, annotation: object) -> object:
-        """Annotations are strings under `from __future__ import annotations`."""
-        if not isinstance(annotation, str):
-            return annotation
-        return eval(annotation, self.function.__globals__, self.closure())
+        """Annotations are strings under `from __future__ import annotations`, and where they are quoted."""
+        while isinstance(annotation, str):
+            annotation = eval(annotation, self.function.__globals__, self.closure())
+        return annotation
 
     def closure(self) -> dict[str, Any]:
         """The variables of enclosing Python functions that this one uses and that are bound by now."""

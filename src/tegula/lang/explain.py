@@ -17,7 +17,9 @@ from tegula.source import Location
 from tegula.types import (
     BufType,
     DType,
+    MatType,
     TileType,
+    VecType,
     bool_,
     float32,
     from_numpy,
@@ -81,6 +83,9 @@ def mixed(written: Written, inplace: bool = False) -> tuple[dict[str, DType], st
 
 def conversion(node: ast.AST, x: Any, to: object) -> str:
     """How to make a value the expected type."""
+    if isinstance(to, DType) and isinstance(x, Value) and isinstance(x.type, VecType | MatType):
+        part = f"{quoted(node)}.x" if isinstance(x.type, VecType) else f"{quoted(node)}[0, 0]"
+        return f"take a component of it, as in {part}"
     if not isinstance(to, DType) or scalar(x) in (None, to):
         return ""
     text = cast_text(node, x, to)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from tegula.ops.base import TileOp, TypeRule
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.source import Location
-from tegula.types import BufType, DType, MatType, TileType, VecType, bool_, is_element, scalar_of
+from tegula.types import ArrayType, BufType, DType, MatType, TileType, VecType, bool_, is_element, scalar_of
 
 BINARY = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -121,9 +121,16 @@ class Expressions(Calls):
     def _List(self, node: ast.List) -> Any:
         return tuple(self.expr(part) for part in node.elts)
 
-    def index(self, node: ast.expr) -> tuple[Any, ...]:
+    def index(self, node: ast.expr, owner: Any) -> tuple[Any, ...]:
+        """The parts of a subscript of `owner`; `...` stands for as many ':' as are missing."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        return tuple(self._index_part(part) for part in parts)
+        dots = [k for k, part in enumerate(parts) if isinstance(part, ast.Constant) and part.value is ...]
+        rank = dimensions(owner)
+        if len(dots) != 1 or rank is None:
+            return tuple(self._index_part(part) for part in parts)
+        before, after = parts[: dots[0]], parts[dots[0] + 1 :]
+        missing = [slice(None)] * max(0, rank - len(before) - len(after))
+        return (*map(self._index_part, before), *missing, *map(self._index_part, after))
 
     def _index_part(self, node: ast.expr) -> Any:
         if isinstance(node, ast.Slice):
@@ -133,7 +140,7 @@ class Expressions(Calls):
 
     def _Subscript(self, node: ast.Subscript) -> Any:
         owner = self.expr(node.value)
-        index = self.index(node.slice)
+        index = self.index(node.slice, owner)
         self.mark(node)
         if isinstance(owner, tuple):
             return self.item(owner, index, node)
@@ -142,7 +149,9 @@ class Expressions(Calls):
         if isinstance(owner, np.ndarray):
             owner = self.builder.value(owner)
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        with self.written((node.value, owner), *zip(parts, index, strict=True)):
+        with self.written(
+            (node.value, owner), *(zip(parts, index, strict=True) if len(parts) == len(index) else ())
+        ):
             return self.with_constants(lambda i: self.builder.subscript(owner, i), index)
 
     def item(self, owner: tuple[Any, ...], index: tuple[Any, ...], node: ast.AST) -> Any:
@@ -161,10 +170,18 @@ class Expressions(Calls):
     # Operators -------------------------------------------------------------------------------------------------------
 
     def _BinOp(self, node: ast.BinOp) -> Any:
-        left, right = self.expr(node.left), self.expr(node.right)
-        self.mark(node)
-        with self.written((node.left, left), (node.right, right)):
-            return self.binary(BINARY[type(node.op)], left, right, node)
+        """Operators to the left are taken in a loop, so that a sum may be of any length."""
+        chain = [node]
+        while isinstance(chain[-1].left, ast.BinOp):
+            chain.append(chain[-1].left)
+        left = self.expr(chain[-1].left)
+        for part in reversed(chain):
+            with self.ruled(part):
+                right = self.expr(part.right)
+                self.mark(part)
+                with self.written((part.left, left), (part.right, right)):
+                    left = self.binary(BINARY[type(part.op)], left, right, part)
+        return left
 
     def binary(self, op: str, left: Any, right: Any, node: ast.AST) -> Any:
         if isinstance(left, tuple) and isinstance(right, tuple) and op == "add":
@@ -279,13 +296,10 @@ class Expressions(Calls):
 
     def _BoolOp(self, node: ast.BoolOp) -> Any:
         op = "and" if isinstance(node.op, ast.And) else "or"
-        return self._bool_chain(node, op, 0)
-
-    def _bool_chain(self, node: ast.BoolOp, op: str, k: int) -> Any:
-        first = self.condition(node.values[k])
-        if k + 1 == len(node.values):
-            return first
-        return self.short_circuit(op, first, lambda: self._bool_chain(node, op, k + 1), node)
+        total = self.condition(node.values[0])
+        for part in node.values[1:]:
+            total = self.short_circuit(op, total, lambda part=part: self.condition(part), node)
+        return total
 
     def short_circuit(self, op: str, first: Any, rest: Any, node: ast.AST) -> Any:
         """first and/or rest(), where `rest` runs only if it is needed or cannot be noticed."""
@@ -331,15 +345,21 @@ class Expressions(Calls):
             and type(values[0]) is type(values[1])
         ):
             return values[0]
-        plain = self._plain_values(node, regions, values)
-        if is_element(plain[0].type) and all(map(speculable, regions)):
+        first, second = map(leaves, values)
+        if len(first) != len(second) or isinstance(values[0], tuple) != isinstance(values[1], tuple):
+            what = f"a conditional expression gives {describe_type(values[0])} or {describe_type(values[1])}"
+            raise E.TypeMismatch(self.location(node), what=what)
+        plain = [self._plain_values(node, regions, [x, y]) for x, y in zip(first, second, strict=True)]
+        if all(is_element(x.type) for x, _ in plain) and all(map(speculable, regions)):
             for region in regions:
                 self.splice(region)
-            return self.builder.one(S.Select, [test, *plain])
-        for region, value in zip(regions, plain, strict=True):
-            with self.within(region):
-                self.builder.emit(Yield, [value])
-        return self.builder.one(If, [test], None, regions)
+            chosen = [self.builder.one(S.Select, [test, *pair]) for pair in plain]
+        else:
+            for k, region in enumerate(regions):
+                with self.within(region):
+                    self.builder.emit(Yield, [pair[k] for pair in plain])
+            chosen = self.builder.emit(If, [test], None, regions)
+        return regrouped(values[0], iter(chosen))
 
     def _plain_values(self, node: ast.IfExp, regions: Sequence[Region], values: list[Any]) -> list[Value]:
         """Both results as Values of one type, which control flow can select."""
@@ -364,6 +384,24 @@ class Expressions(Calls):
 
     def _Call(self, node: ast.Call) -> Any:
         return self.call_node(node)
+
+
+def dimensions(x: Any) -> int | None:
+    """How many dimensions a tile or array has; None for anything else."""
+    t = x.type if isinstance(x, Value) else None
+    if isinstance(t, TileType | BufType):
+        return len(t.shape)
+    return t.ndim if isinstance(t, ArrayType) else None
+
+
+def leaves(x: Any) -> list[Any]:
+    """The parts of a tuple, and of tuples in it; anything else alone."""
+    return [leaf for part in x for leaf in leaves(part)] if isinstance(x, tuple) else [x]
+
+
+def regrouped(like: Any, parts: Iterator[Any]) -> Any:
+    """The parts as tuples like those of `like`."""
+    return tuple(regrouped(part, parts) for part in like) if isinstance(like, tuple) else next(parts)
 
 
 def speculable(region: Region) -> bool:

@@ -29,22 +29,24 @@ class Flow:
             a.arg for a in [*tree.args.args, *tree.args.kwonlyargs, *tree.args.posonlyargs]
         }
         for statement in tree.body:
-            self._visit(statement, in_loop=False)
+            self._visit(statement)
         self.locals |= bindings(tree.body).rebound | bindings(tree.body).updated
 
-    def _visit(self, node: ast.AST, in_loop: bool) -> None:
-        if isinstance(node, _NESTED):
-            self.read_by_nested |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-            return
-        if isinstance(node, ast.For | ast.While) and not in_loop:
-            self.loops.append((start_of(node), end_of(node)))
-            in_loop = True
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            self.reads.setdefault(node.id, []).append(start_of(node))
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            self.reads.setdefault(node.target.id, []).append(start_of(node))
-        for child in ast.iter_child_nodes(node):
-            self._visit(child, in_loop)
+    def _visit(self, statement: ast.stmt) -> None:
+        pending: list[tuple[ast.AST, bool]] = [(statement, False)]
+        while pending:
+            node, in_loop = pending.pop()
+            if isinstance(node, _NESTED):
+                self.read_by_nested |= {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+                continue
+            if isinstance(node, ast.For | ast.While) and not in_loop:
+                self.loops.append((start_of(node), end_of(node)))
+                in_loop = True
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self.reads.setdefault(node.id, []).append(start_of(node))
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+                self.reads.setdefault(node.target.id, []).append(start_of(node))
+            pending += ((child, in_loop) for child in ast.iter_child_nodes(node))
 
     def live_after(self, name: str, node: ast.AST) -> bool:
         """Whether the name may be read after the statement has run."""
@@ -95,10 +97,17 @@ def bindings(statements: Iterable[ast.stmt]) -> Bindings:
 
 
 def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    for node in nodes:
+    yield from _below(nodes, _NESTED)
+
+
+def _below(nodes: Iterable[ast.AST], closed: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
+    """The nodes and all below them, in source order; of those of a `closed` kind only themselves."""
+    pending = [*nodes][::-1]
+    while pending:
+        node = pending.pop()
         yield node
-        if not isinstance(node, _NESTED):
-            yield from _walk(ast.iter_child_nodes(node))
+        if not isinstance(node, closed):
+            pending += [*ast.iter_child_nodes(node)][::-1]
 
 
 def _add_target(out: Bindings, target: ast.expr) -> None:
@@ -130,7 +139,4 @@ def exits(statements: Sequence[ast.stmt]) -> tuple[bool, bool]:
 
 
 def _walk_loop(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    for node in nodes:
-        yield node
-        if not isinstance(node, (*_NESTED, ast.For, ast.While)):
-            yield from _walk_loop(ast.iter_child_nodes(node))
+    yield from _below(nodes, (*_NESTED, ast.For, ast.While))

@@ -177,27 +177,25 @@ class Joins(Expressions):
         """What the name stands for after the branch: a tile is a new object, marked if a shared one went into it."""
         if not isinstance(result.type, TileType):
             return result
-        handles = [x for x in (a, b) if isinstance(x, Value) and isinstance(x.type, BufType)]
-        if name == RESULT and not handles:
+        handles = [x if isinstance(x, Value) and isinstance(x.type, BufType) else None for x in (a, b)]
+        if name == RESULT and handles == [None, None]:
             return result
         made = self.merged_object(result, handles)
         made.name = "" if name == RESULT else name
         return made
 
-    def merged_object(self, tile: Value, handles: list[Value]) -> Value:
-        """A new object for a tile that came from one of several; shared ones are remembered (see `aliases.py`)."""
-        shared = [h for h in handles if h.type.storage == "shared"]  # type: ignore[union-attr]
-        made = self.new_object(tile, "shared" if shared and len(shared) == len(handles) else "register")
-        if shared:
-            self.merged[made] = shared
+    def merged_object(self, tile: Value, handles: list[Value | None]) -> Value:
+        """A new object for a tile that came from one of several, one for each edge that leads here (see
+        `aliases.py`)."""
+        known = [h for h in handles if h is not None]
+        shared = bool(known) and all(h.type.storage == "shared" for h in known)  # type: ignore[union-attr]
+        made = self.new_object(tile, "shared" if shared else "register")
+        self.merged[made] = handles
         return made
 
     def handed_over(self, x: Value) -> Value:
         """The tile that a name hands to a join or to the next round of a loop."""
-        value = self.builder.tile(x, partial=True)
-        if isinstance(value.owner, Op) and value is not x:
-            self.handovers.add(value.owner)
-        return value
+        return self.builder.tile(x, partial=True)
 
 
 def _keep(binding: Binding) -> Merge:
@@ -223,6 +221,10 @@ def inside(x: Value, region: Region) -> bool:
 def conflict(name: str, a: Binding, b: Binding) -> Callable[[Location], E.CompileError]:
     """The error for reading a name that paths bind to different kinds of things."""
     before, after = describe_type(a), describe_type(b)
+    if name == RESULT:
+        what = f"the function returns {before} on one path and {after} on another"
+        help = "return the same type on every path, with a cast where it differs"
+        return lambda loc: E.TypeMismatch(loc, what=what, help=help)
     places = dict.fromkeys((at, describe_type(x)) for x in (a, b) if (at := made_at(x)) is not None)
     if before == after:
         what = f"'{name}' names different {'arrays' if is_handle(a) else 'things'} on the paths that reach this line"

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from tegula import errors as E
 from tegula.ir import AccessClass, Kernel, LaunchClass, Region
 from tegula.lang.aliases import blurred_changes
+from tegula.lang.calls import counted
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
 from tegula.ops.control import Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.types import Type
+
+ROOM = 8000
+"""Python frames that tracing may use: about 500 functions in each other."""
+
+
+BLOCKS = 120
+"""Branches and loops may be in each other so many deep; each `elif` is in the one before."""
 
 
 class Tracer(Statements):
@@ -40,7 +50,7 @@ def trace(
     found."""
     parameters = definition.parameters
     if len(parameters) != len(param_types):
-        what = f"{definition.name} takes {len(parameters)} arguments, got {len(param_types)}"
+        what = f"{definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
         raise E.WrongArguments(definition.location, what=what)
     source = definition.source
     body = Region(param_types)
@@ -58,14 +68,39 @@ def trace(
     )
     tracer = Tracer(builder, frame, launch, library or {})
     builder.loc = source.location(source.tree)
-    tracer.block(source.tree.body)
+    with nesting(builder):
+        tracer.block(source.tree.body)
     builder.emit(Yield, [])
-    tracer.errors += blurred_changes(body, tracer.merged, tracer.handovers) if not tracer.errors else []
+    tracer.errors += blurred_changes(body, tracer.merged) if not tracer.errors else []
     if tracer.errors:
         raise gathered(tracer.errors)
+    check_depth(body)
     return Kernel(
         definition.name, [p.name for p in parameters], body, launch, access, source.location(source.tree)
     )
+
+
+def check_depth(body: Region) -> None:
+    """TooDeep at the first op that lies in more blocks than later passes follow."""
+    pending = [(op, 0) for op in reversed(body.ops)]
+    while pending:
+        op, depth = pending.pop()
+        if depth > BLOCKS:
+            raise E.TooDeep(op.loc)
+        pending += [(inner, depth + 1) for region in op.regions for inner in reversed(region.ops)]
+
+
+@contextmanager
+def nesting(builder: KernelBuilder) -> Iterator[None]:
+    """Room for deeply nested programs; TooDeep with the line where it is not enough."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, ROOM))
+    try:
+        yield
+    except RecursionError:
+        raise E.TooDeep(builder.loc) from None
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def gathered(errors: Sequence[E.CompileError]) -> E.CompileError:

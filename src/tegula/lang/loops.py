@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 from tegula import errors as E
 from tegula.ir import Op, Region, Value
@@ -31,9 +31,12 @@ from tegula.lang.state import (
     describe_type,
     is_element_value,
 )
+from tegula.ops.base import element
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import For, If, While, Yield
-from tegula.types import BufType, DType, TileType, Type, bool_, int32
+from tegula.ops.debug import Assert
+from tegula.ops.scalar import Select
+from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
 UNROLLED = 16
 """Loops of up to this many constant trips are unrolled if their index must be a constant."""
@@ -160,7 +163,18 @@ class Loops(Branches):
         if numbers[2] == 0:
             raise E.TypeMismatch(self.location(call), what="the step of a range must not be 0")
         known = None if None in numbers else range(*numbers)
+        if numbers[2] is None:
+            return self._stepping(values, call)
         return Bounds(values[0], values[1], values[2], known)
+
+    def _stepping(self, bounds: list[Value], call: ast.Call) -> Bounds:
+        """Bounds with a step known at run time only: 0 fails the launch, and the loop has no rounds."""
+        start, stop, step = bounds
+        valid = self.builder.compare("ne", step, 0)
+        self.builder.emit(Assert, [valid], {"message": f"the step of {ast.unparse(call)} must not be 0"})
+        stop = self.builder.one(Select, [valid, stop, start])
+        step = self.builder.one(Select, [valid, step, self.builder.const(1, element(step.type))])
+        return Bounds(start, stop, step, None)
 
     def _rolled(self, node: ast.For, bounds: Bounds) -> None:
         """A real loop. Traced again where a tile turned out to stay the same object."""
@@ -198,34 +212,54 @@ class Loops(Branches):
         raise NotImplementedError
 
     def _as_while(self, body: Body, bounds: Bounds, flags: list[str]) -> Iterator[Value]:
-        """A counted loop that may be left early."""
+        """A counted loop that may be left early. It carries whether another round follows, which is decided before the
+        index is advanced: beyond the last round that may wrap."""
+        index = body.region.args[0]
         with self.within(body.region):
-            following = self.builder.binary("add", body.region.args[0], bounds.step)
-        self._yield(body, [following, *body.handed])
+            again = self._another_round(index, bounds)
+            following = self.builder.binary("add", index, bounds.step)
+        body.region.args.insert(1, Value(bool_, body.region))
+        self._yield(body, [following, again, *body.handed])
         condition = Region([a.type for a in body.region.args])
         with self.within(condition):
-            more = self._more(condition.args[0], bounds)
+            more = condition.args[1]
             for flag in condition.args[len(condition.args) - len(flags) :]:
                 more = self.builder.binary("and", more, self.builder.logical_not(flag))
             self.builder.emit(Yield, [more])
         attrs = self.after_return() if RETURN in flags else {}
-        results = self.builder.emit(While, [bounds.start, *body.initial], attrs, [condition, body.region])
-        return iter(results[1:])
+        initial = [bounds.start, self._first_round(bounds), *body.initial]
+        results = self.builder.emit(While, initial, attrs, [condition, body.region])
+        return iter(results[2:])
 
-    def _more(self, index: Value, bounds: Bounds) -> Value:
-        up = self.builder.compare("lt", index, bounds.stop)
-        step = self.static(bounds.step)
-        if step is not None and step > 0:
+    def _first_round(self, bounds: Bounds) -> Value:
+        """Whether the range holds anything."""
+        rises = self.builder.compare("gt", bounds.step, 0)
+        up = self.builder.compare("lt", bounds.start, bounds.stop)
+        down = self.builder.compare("gt", bounds.start, bounds.stop)
+        return self._by_direction(bounds, rises, up, down)
+
+    def _another_round(self, index: Value, bounds: Bounds) -> Value:
+        """Whether the range goes on after an index in it: the distance to the end, which fits the unsigned type, is
+        more than one step."""
+        b = self.builder
+        assert isinstance(index.type, DType)
+        unsigned = DTYPES[f"uint{index.type.bits}"]
+        rises = b.compare("gt", bounds.step, 0)
+
+        def beyond(distance: Any, step: Any) -> Any:
+            return b.compare("gt", b.cast(distance, unsigned), b.cast(step, unsigned))
+
+        up = beyond(b.binary("sub", bounds.stop, index), bounds.step)
+        if index.type.kind == "u":
             return up
-        down = self.builder.compare("gt", index, bounds.stop)
+        down = beyond(b.binary("sub", index, bounds.stop), b.unary("neg", bounds.step))
+        return self._by_direction(bounds, rises, up, down)
+
+    def _by_direction(self, bounds: Bounds, rises: Any, up: Value, down: Value) -> Value:
+        step = self.static(bounds.step)
         if step is not None:
-            return down
-        rising = self.builder.compare("gt", bounds.step, 0)
-        return self.builder.binary(
-            "or",
-            self.builder.binary("and", rising, up),
-            self.builder.binary("and", self.builder.logical_not(rising), down),
-        )
+            return up if step > 0 else down
+        return self.builder.one(Select, [rises, up, down])
 
     def _unrolled(self, node: ast.For, items: Sequence[Any]) -> None:
         """The body once per item, with the item as a constant."""
@@ -375,7 +409,7 @@ class Loops(Branches):
             return Carried(name, x, [x], next)
         if isinstance(x, Value) and isinstance(x.type, BufType):
             value = self.builder.tile(self.handed_over(x), partial=not full)
-            return Carried(name, x, [value], lambda args: self.merged_object(next(args), [x]))
+            return Carried(name, x, [value], lambda args: self.merged_object(next(args), [x, None]))
         if isinstance(x, tuple):
             parts = [self._entry(name, part, full) for part in x]
             if any(p is None for p in parts):
@@ -451,7 +485,7 @@ class Loops(Branches):
         """The end binding as Values of the carried types; None if it does not fit."""
         region = body.region
         with self.within(region):
-            values = self._flat(end, c.before)
+            values = self._flat(end, c.before) if _alike(c.before, end) else None
         if values is not None and len(values) == len(c.types):
             values = [self.filled(v, t, region) for v, t in zip(values, c.types, strict=True)]
             if any(full_of(t) == v.type != t for v, t in zip(values, c.types, strict=True)):
@@ -477,15 +511,24 @@ class Loops(Branches):
 
     def _may_be(self, started: Binding, end: Binding) -> None:
         """From the second round on, the name stands for what it ended as."""
-        if _is_object(started) and _is_object(end) and end.type.storage == "shared":
-            self.merged.setdefault(started, []).append(end)
+        if isinstance(started, tuple) and isinstance(end, tuple):
+            for one, other in zip(started, end, strict=False):
+                self._may_be(one, other)
+        elif _is_object(started) and _is_object(end) and started in self.merged:
+            self.merged[started][1] = end
 
     def _ended(self, c: Carried, end: Binding) -> Start:
         """The binding after the loop, from its results."""
-        if isinstance(end, Value) and isinstance(end.type, BufType) and isinstance(c.before, Value):
-            before = c.before
-            return lambda results: self.merged_object(next(results), [before, end])
-        return c.start
+        return lambda results: self._result(c.before, end, results)
+
+    def _result(self, before: Binding, end: Binding, results: Iterator[Value]) -> Binding:
+        if isinstance(before, tuple) and isinstance(end, tuple):
+            return tuple(self._result(x, y, results) for x, y in zip(before, end, strict=True))
+        made = next(results)
+        if not isinstance(made.type, TileType):
+            return made
+        handles: list[Value | None] = [x if _is_object(x) else None for x in (before, end)]
+        return self.merged_object(made, handles)
 
     def _spoiled(self, node: ast.AST, c: Carried, end: Binding, arguments: Sequence[Value]) -> Start:
         """A name whose end does not fit its start: an error if the next round would see it."""
@@ -555,7 +598,7 @@ class Loops(Branches):
             return tuple(self._carried_out(name, part, results) for part in x)
         made = next(results)
         if isinstance(made.type, TileType) and isinstance(x, Value) and isinstance(x.type, BufType):
-            return self.merged_object(made, [x]) if name == RESULT else self.new_object(made, x.type.storage)
+            return self.merged_object(made, [None, x])
         return made
 
     def _flags(self, body: Body) -> list[str]:
@@ -582,8 +625,15 @@ class Loops(Branches):
         self._restore_outer(outer)
 
 
-def _is_object(x: Binding) -> bool:
+def _is_object(x: Binding) -> TypeGuard[Value]:
     return isinstance(x, Value) and isinstance(x.type, BufType)
+
+
+def _alike(before: Binding, end: Binding) -> bool:
+    """Whether tuples have their parts in the same places."""
+    if not isinstance(before, tuple) or not isinstance(end, tuple):
+        return isinstance(before, tuple) == isinstance(end, tuple) or isinstance(end, MARKS)
+    return len(before) == len(end) and all(map(_alike, before, end))
 
 
 def _ops_using(arguments: Sequence[Value]) -> list[Op]:

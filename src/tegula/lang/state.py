@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from tegula import errors as E
 from tegula.errors import CompileError
-from tegula.ir import Op, Region, Value
+from tegula.ir import Region, Value
 from tegula.lang import explain
 from tegula.lang.flow import Flow
 from tegula.ops.base import TypeRule
@@ -126,8 +126,7 @@ class State:
         self.frame = frame
         self.errors: list[CompileError] = []
         self.objects: set[Value] = set()  # tile objects that a name stands for
-        self.merged: dict[Value, list[Value]] = {}  # objects made at joins: the shared objects they may be
-        self.handovers: set[Op] = set()  # reads made for joins
+        self.merged: dict[Value, list[Value | None]] = {}  # objects made at joins: what they are on each edge
         self.calls: list[object] = []  # functions being inlined
 
     # Places ----------------------------------------------------------------------------------------------------------
@@ -233,13 +232,18 @@ class State:
         if isinstance(x.type, TileType):
             return self.new_object(x, self.builder.storage.get(x, "register"))
         if isinstance(x.type, BufType) and x.type.storage == "register" and x in self.objects:
-            return self.new_object(self.builder.tile(x, partial=True), "register")
+            made = self.new_object(self.builder.tile(x, partial=True), "register")
+            if x in self.merged:  # on some path it may be a shared tile, which is not copied
+                self.merged[made] = [x]
+            return made
         if isinstance(x.type, BufType):
             self.objects.add(x)
         return x
 
     def new_object(self, tile: Value, storage: str) -> Value:
         made = self.builder.one(BufNew, [tile], {"storage": storage})
+        if tile in self.builder.read_only:
+            self.builder.read_only[made] = self.builder.read_only[tile]
         self.objects.add(made)
         return made
 

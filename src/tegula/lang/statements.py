@@ -7,7 +7,7 @@ from typing import Any
 
 from tegula import errors as E
 from tegula.ir import Value
-from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolve
+from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation
 from tegula.lang.capture import Builtin
 from tegula.lang.expressions import BINARY
 from tegula.lang.flow import bindings
@@ -156,7 +156,7 @@ class Statements(Loops):
 
     def _annotation(self, node: ast.expr) -> Any:
         try:
-            return resolve(self.evaluate(node))
+            return self.annotation(node)
         except TypeError as e:
             raise E.TypeMismatch(self.location(node), what=str(e)) from None
         except E.CompileError:
@@ -266,7 +266,7 @@ class ItemPlace(Place):
         super().__init__(tracer, node)
         self.owner_place = tracer.place(node.value)
         self.owner = self.owner_place.get()
-        self.index = tracer.index(node.slice)
+        self.index = tracer.index(node.slice, self.owner)
 
     def element(self) -> Any:
         t = self.owner.type if isinstance(self.owner, Value) else None

@@ -106,6 +106,42 @@ class BufView(TileOp):
         return [BufType(buffer.dtype, tuple(attrs["shape"]), buffer.storage)]
 
 
+def root(buffer: Value) -> Value:
+    """The object that a view shows."""
+    while isinstance(buffer.owner, BufView | BufReshape):
+        buffer = buffer.owner.operands[0]
+    return buffer
+
+
+Layout = list[tuple[int, int, int]]
+"""A view's dimensions: length, the dimension of the source it walks along, and its step there."""
+
+
+def split_layout(view: Layout, shape: Sequence[int]) -> Layout | None:
+    """The layout that shows the elements of a view, row-major, under another shape; None where there is none, because
+    a new dimension would have to walk along two."""
+    rest = [part for part in view if part[0] > 1]
+    out: Layout = []
+    for n in reversed(shape):
+        if n == 1:
+            out.append((1, view[0][1], 1))
+            continue
+        if not rest:
+            return None
+        length, dim, step = rest.pop()
+        while length < n and rest:
+            outer, other, over = rest.pop()
+            if other != dim or over != step * length:
+                return None
+            length *= outer
+        if length % n:
+            return None
+        out.append((n, dim, step))
+        if length > n:
+            rest.append((length // n, dim, step * n))
+    return None if rest else out[::-1]
+
+
 def is_packed(buffer: Value) -> bool:
     """Whether the elements of an object or view are neighbours, in row-major order."""
     owner = buffer.owner

@@ -3,13 +3,14 @@ element."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from tegula.ir import Value
 from tegula.ops import scalar as S
 from tegula.ops.base import REGISTRY, TypeRule, element, public, require
-from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe
+from tegula.ops.builder import LITERALS, OpBuilder, Operand, as_tuple, describe
 from tegula.ops.convert import Bitcast
 from tegula.ops.vector import VecMake, VecSplat
 from tegula.types import DType, ElementType, MatType, VecType, components, element_type, float32, scalar_of
@@ -163,7 +164,12 @@ def where(b: OpBuilder, condition: Operand, x: Operand, y: Operand) -> Operand:
         kept, rebuild = b.literals_apart([condition, x, y])
         return b.map(lambda args: where(b, *rebuild(args)), kept)
     left, right = b.unified("where", [x, y])
-    return b.one(S.Select, [b.truth(condition), left, right])
+    test = b.value(condition)
+    if isinstance(test.type, DType) and test.type.is_float:
+        raise TypeRule(
+            f"the condition of where is {test.type}", "compare it, as in mask > 0.0", culprit=condition
+        )
+    return b.one(S.Select, [b.truth(test), left, right])
 
 
 @public("select")
@@ -225,20 +231,40 @@ def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
 
 
 @public("vector")
-def vector(b: OpBuilder, *args: Operand, length: int | None = None, dtype: Operand = None) -> Value:
+def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand = None) -> Value:
     """A vector of the given components, or of `length` zeros."""
     scalar = scalar_of(element_type(dtype)) if dtype is not None else None
+    if length is not None and (not isinstance(length, int) or isinstance(length, bool)):
+        raise TypeRule("", "", "NotConstant", culprit=length, what="the length of a vector")
+    require(length is None or length > 0, f"a vector has 1 or more components, got {length}")
     if not args:
-        return b.const(0, VecType(length or 1, scalar or float32))
+        require(length is not None, "vector needs components or a length", "write tg.vector(length=3)")
+        return b.const(0, VecType(int(length or 0), scalar or float32))
     values = [b.value(x, scalar) for x in args]
     scalar = scalar or scalar_of(element(values[0].type))
     return composite(b, VecType(length or len(values), scalar), values)
 
 
 @public("matrix")
-def matrix(b: OpBuilder, *args: Operand, shape: tuple[int, int], dtype: Operand = float) -> Value:
-    """A matrix of `shape` = (rows, cols) from its entries, one value, or zeros."""
-    return composite(b, MatType(shape[0], shape[1], scalar_of(element_type(dtype))), args)
+def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand = float) -> Value:
+    """A matrix of `shape` = (rows, cols) from its entries, one value, or zeros. Without a shape, 4, 9 or 16 entries
+    make a square one."""
+    if shape is None:
+        n = math.isqrt(len(args))
+        require(
+            n > 1 and n * n == len(args),
+            f"{len(args)} entries make no square matrix",
+            "give shape=(rows, cols)",
+        )
+        shape = (n, n)
+    entries = as_tuple(shape)
+    for extent in entries:
+        if not isinstance(extent, int) or isinstance(extent, bool):
+            raise TypeRule("", "", "NotConstant", culprit=extent, what="the shape of a matrix")
+    require(
+        len(entries) == 2 and min(entries) > 0, f"a matrix has 1 or more rows and columns, got shape {shape}"
+    )
+    return composite(b, MatType(entries[0], entries[1], scalar_of(element_type(dtype))), args)
 
 
 @public("identity")

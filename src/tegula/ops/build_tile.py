@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tegula.ir import Value
 from tegula.ops import scalar as S
 from tegula.ops.base import TypeRule, public, require
-from tegula.ops.buffer import BufReshape, BufView, is_packed
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, is_packed, split_layout
 from tegula.ops.builder import Function, OpBuilder, Operand, as_tuple, describe, is_tuple
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
@@ -105,11 +106,19 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Op
     for x in args:
         if not isinstance(x, int | float):
             raise TypeRule("", "", "NotConstant", culprit=x, what="the range of tile_arange")
+        require(not isinstance(x, bool) and math.isfinite(x), f"{x} is not a bound of tile_arange")
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     require(step != 0, "the step of tile_arange must not be 0")
     count = max(0, -int(-(stop - start) // step))
     require(count > 0, f"tile_arange({', '.join(map(str, args))}) is empty")
     scalar = scalar_of(element_type(dtype if dtype is not None else float))
+    require(
+        not scalar.is_bool, "tile_arange counts in numbers, not in bool", "compare its elements, as in a > 0"
+    )
+    for x in (start, step) if scalar.is_int else ():
+        require(
+            x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "give it integers"
+        )
     values = [b.const(v if scalar.is_int else float(v), scalar) for v in (start, step)]
     return stored(b, b.one(TileArange, values, {"count": count}), storage)
 
@@ -119,7 +128,12 @@ def tile_from_thread(
     b: OpBuilder, shape: Operand, value: Operand, thread_idx: Operand, storage: Operand = "register"
 ) -> Value:
     """A tile filled with the value of one thread of the block."""
-    made = b.one(TileFromThread, [b.value(value), b.index(thread_idx)], {"shape": constant_shape(shape)})
+    lane = b.index(thread_idx)
+    number = lane.owner.attrs["value"] if isinstance(lane.owner, S.Const) else 0
+    if not 0 <= number < b.lanes:
+        help = f"give a thread from 0 to {b.lanes - 1}, or launch with a larger block_dim"
+        raise TypeRule(f"a block of {b.lanes} threads has no thread {number}", help, culprit=thread_idx)
+    made = b.one(TileFromThread, [b.value(value), lane], {"shape": constant_shape(shape)})
     return stored(b, made, storage)
 
 
@@ -263,10 +277,14 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     """The tile without its dimensions of length 1, or without the given one(s). A view."""
     shape = _tile_shape(t)
     ones = [d for d, n in enumerate(shape) if n == 1]
-    axes: list[int] = ones if axis is None else [d % len(shape) for d in as_tuple(axis)]
-    require(
-        all(shape[d] == 1 for d in axes), f"only dimensions of length 1 can be squeezed, got shape {shape}"
-    )
+    given = [] if axis is None else [tile_axis(shape, d) for d in as_tuple(axis)]
+    axes = ones if axis is None else [d for d in given if d is not None]
+    for d in axes:
+        require(
+            shape[d] == 1,
+            f"axis {d} of a tile of shape {shape} has length {shape[d]}, only those of length 1 can be squeezed",
+            f"leave out axis {d}",
+        )
     kept = [d for d in range(len(shape)) if d not in axes] or [0]
     zero = [b.const(0, int32) for _ in shape]
     return _view(b, t, (zero, [shape[d] for d in kept], kept, [1] * len(kept)))
@@ -288,20 +306,37 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
         "the number of elements must stay the same",
     )
     made = check_shape([total // known if n == -1 else n for n in entries])
-    if isinstance(t, Value) and isinstance(t.type, BufType):
-        require(
-            is_packed(t),
-            "only a whole tile or a view of neighbouring elements can be reshaped",
-            "copy it first: tg.copy(...)",
-        )
+    if not (isinstance(t, Value) and isinstance(t.type, BufType)):
+        return b.one(TileReshape, [b.tile(t)], {"shape": made})
+    if is_packed(t):
         return b.one(BufReshape, [t], {"shape": made})
-    return b.one(TileReshape, [b.tile(t)], {"shape": made})
+    return _reshaped_view(b, t, whole, made)
+
+
+def _reshaped_view(b: OpBuilder, t: Value, whole: tuple[int, ...], shape: tuple[int, ...]) -> Value:
+    """A strided view under another shape: a view where each dimension of it walks along one of the old ones. Otherwise
+    a copy, which cannot be written to: nobody would see it in the tile it was made from."""
+    require(
+        TileType(float32, whole).size == TileType(float32, shape).size,
+        f"cannot reshape {whole} to {shape}",
+        "the number of elements must stay the same",
+    )
+    layout = split_layout([(n, d, 1) for d, n in enumerate(whole)], shape)
+    if layout is not None:
+        starts = [b.const(0, int32) for _ in whole]
+        shown, dims, steps = zip(*layout, strict=True)
+        return _view(b, t, (starts, shown, dims, steps))
+    made = b.one(TileReshape, [b.tile(t)], {"shape": shape})
+    b.read_only[made] = "tile_reshape of a strided view"
+    return made
 
 
 @public("tile_broadcast")
 def tile_broadcast(b: OpBuilder, a: Operand, shape: Operand) -> Value:
     """The tile repeated to a larger shape by NumPy's rules. Read-only."""
-    return b.broadcast(b.tile(a), constant_shape(shape))
+    made = b.broadcast(b.tile(a), constant_shape(shape))
+    b.read_only[made] = "tile_broadcast"
+    return made
 
 
 @public("tile_permute")
@@ -349,7 +384,7 @@ def tile_concat(b: OpBuilder, tiles: Operand, axis: int = 0) -> Value:
     """Tiles joined along an axis."""
     if not is_tuple(tiles) or not tiles:
         raise TypeRule("tile_concat takes a tuple of tiles")
-    return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": _axis(_tile_shape(tiles[0]), axis)})
+    return b.one(TileConcat, [b.tile(t) for t in tiles], {"axis": tile_axis(_tile_shape(tiles[0]), axis)})
 
 
 @public("tile_extract")
@@ -361,7 +396,8 @@ def tile_extract(b: KernelBuilder, a: Operand, *index: Operand) -> Operand:
 @public("copy")
 def copy(b: OpBuilder, t: Operand) -> Value:
     """A copy of a tile."""
-    return b.tile(t, partial=True)
+    made = b.tile(t, partial=True)
+    return b.one(BufRead, [b.one(BufNew, [made], {"storage": "register"})]) if made in b.read_only else made
 
 
 # Maps and reductions -------------------------------------------------------------------------------------------------
@@ -376,12 +412,15 @@ def tile_map(b: OpBuilder, op: Function, *args: Operand) -> Value:
     return b.map(lambda elements: op.call(b, list(elements)), list(args))
 
 
-def _axis(shape: Sequence[int], axis: Operand) -> int | None:
+def tile_axis(shape: Sequence[int], axis: Operand) -> int | None:
+    """A constant axis counted from the front; None for the whole tile."""
     if axis is None:
         return None
     if not isinstance(axis, int):
-        raise TypeRule("", "", "NotConstant", what="the axis")
-    require(-len(shape) <= axis < len(shape), f"a tile with {len(shape)} dimensions has no axis {axis}")
+        raise TypeRule("", "", "NotConstant", culprit=axis, what="the axis")
+    have = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
+    help = f"axes go from {-len(shape)} to {len(shape) - 1}"
+    require(-len(shape) <= axis < len(shape), f"a tile with {have} has no axis {axis}", help)
     return axis % len(shape)
 
 
@@ -391,7 +430,7 @@ def _reduce(
     value = b.tile(t, partial=True)
     assert isinstance(value.type, TileType)
     region = b.region_of([value.type.dtype] * 2, lambda args: b.value(combine(*args)))
-    attrs = {"axis": _axis(value.type.shape, axis), "keepdims": bool(keepdims)}
+    attrs = {"axis": tile_axis(value.type.shape, axis), "keepdims": bool(keepdims)}
     return b.one(TileReduce, [value], attrs, [region])
 
 

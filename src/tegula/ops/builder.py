@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 from tegula.ir import Builder, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import REGISTRY, TileOp, TypeRule, cast_help, element, require
-from tegula.ops.buffer import BufRead, BufWrite
+from tegula.ops.buffer import BufRead, BufSet, BufUpdate, BufWrite, root
 from tegula.ops.control import Yield
 from tegula.ops.convert import Cast
 from tegula.ops.tile import TileBroadcast, TileFillAbsent, TileFull, TileMap, TileMarkPartial
 from tegula.ops.vector import VecExtract, VecMake, VecSplat
 from tegula.source import UNKNOWN, Location
 from tegula.types import (
+    DTYPES,
     BufType,
     DType,
     ElementType,
@@ -41,10 +42,17 @@ Operand: TypeAlias = Any
 """What the frontend hands over: a Value, a Python number (an untyped literal), a tuple, a dtype, a function."""
 
 LITERALS = (bool, int, float)
+WRITES = (BufWrite, BufSet, BufUpdate)
 SYMBOLS = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
     "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
 }  # fmt: skip
+
+
+BITWISE = ("and", "or", "xor", "shl", "shr")
+BITWISE_HELP = (
+    "it works on bits: convert with int(...), or use tg.bitcast; conditions are combined with 'and' and 'or'"
+)
 
 
 class LiteralRule(TypeRule):
@@ -59,9 +67,10 @@ class Function(Protocol):
 
 class OpBuilder(Builder):
     """One per kernel trace. `lanes` is the block size, `partial` whether the last block may lack lanes; `library`
-    calls a standard library function by name."""
+    calls a standard library function by name. `storage`: what the user declared for a new tile; `read_only`: tiles that
+    look like views but are copies, and what made them."""
 
-    __slots__ = ("lanes", "library", "partial", "storage")
+    __slots__ = ("lanes", "library", "partial", "read_only", "storage")
 
     def __init__(
         self,
@@ -76,6 +85,7 @@ class OpBuilder(Builder):
         self.partial = partial
         self.library = library
         self.storage: dict[Value, str] = {}
+        self.read_only: dict[Value, str] = {}
 
     # Inserting -------------------------------------------------------------------------------------------------------
 
@@ -87,8 +97,17 @@ class OpBuilder(Builder):
         regions: Sequence[Region] = (),
     ) -> list[Value]:
         """Insert an op; its result types follow from its operands."""
+        if op in WRITES:
+            self._check_writable(operands[0])
         types = op.infer([v.type for v in operands], attrs or {}, regions)
         return self.insert(op(operands, types, attrs, regions, self.loc)).results
+
+    def _check_writable(self, target: Value) -> None:
+        made_by = self.read_only.get(root(target))
+        if made_by is not None:
+            raise TypeRule(
+                f"the result of {made_by} is read-only", "copy it before changing it: tg.copy(...)"
+            )
 
     def one(
         self,
@@ -347,8 +366,7 @@ class OpBuilder(Builder):
 
     def _literal_cast(self, x: bool | int | float, to: DType) -> Value:
         if isinstance(x, int) and not isinstance(x, bool) and to.is_int:
-            bits = int(x) & ((1 << to.bits) - 1)
-            return self.const(bits - (1 << to.bits) if to.kind == "i" and bits >> (to.bits - 1) else bits, to)
+            return self.const(int(x), to)
         if to.is_float:
             return self.const(float(x), to)
         if to.is_bool:
@@ -371,6 +389,8 @@ class OpBuilder(Builder):
         if op == "pow":
             return self._power(a, b)
         left, right = self.unified(op, [a, b])
+        if op in BITWISE and scalar_of(element(left.type)).is_float:
+            raise TypeRule(f"'{SYMBOLS[op]}' is not defined for {left.type}", BITWISE_HELP)
         if op == "mod" and scalar_of(element(left.type)).is_float:
             self._same(op, left, right)
             return self.call("mod", left, right)
@@ -544,11 +564,16 @@ def _checked_literal(value: Any, scalar: DType) -> Any:
         return bool(value)
     if scalar.is_float:
         return float(value)
-    low = -(1 << (scalar.bits - 1)) if scalar.kind == "i" else 0
-    high = (1 << (scalar.bits - (scalar.kind == "i"))) - 1
-    if not low <= int(value) <= high:
-        raise TypeRule(f"{value} does not fit into {scalar}", "give it a wider type, as in tg.int64(...)")
+    if not _holds(scalar, value):
+        wider = next((t for t in ("int32", "uint32", "int64", "uint64") if _holds(DTYPES[t], value)), "")
+        help = f"give it a wider type: tg.{wider}({value})" if wider else "no type holds it: use a float"
+        raise TypeRule(f"{value} does not fit into {scalar}", help)
     return int(value)
+
+
+def _holds(scalar: DType, value: Any) -> bool:
+    low = -(1 << (scalar.bits - 1)) if scalar.kind == "i" else 0
+    return low <= int(value) < low + (1 << scalar.bits)
 
 
 _ON_LITERALS: dict[str, Callable[[Any, Any], Any]] = {
@@ -570,7 +595,9 @@ _ON_LITERALS: dict[str, Callable[[Any, Any], Any]] = {
 def _fold_literals(op: str, a: Any, b: Any) -> Any:
     """Literal arithmetic, with the integer division rules of kernels."""
     if op == "matmul" or (isinstance(a, bool) or isinstance(b, bool)) and op not in ("and", "or", "xor"):
-        raise TypeRule(f"'{SYMBOLS[op]}' is not defined for {a!r} and {b!r}")
+        raise TypeRule(f"'{SYMBOLS.get(op, op)}' is not defined for {a!r} and {b!r}")
+    if op in BITWISE and (isinstance(a, float) or isinstance(b, float)):
+        raise TypeRule(f"'{SYMBOLS[op]}' is not defined for floats: {a!r} and {b!r}", BITWISE_HELP)
     ints = isinstance(a, int) and isinstance(b, int)
     if ints and op in ("div", "mod", "floordiv"):
         if b == 0:

@@ -13,7 +13,8 @@ from tegula.types import TileType, Type, bool_, is_element
 
 
 class Print(TileOp):
-    """Prints, once per lane, attribute `parts`: a tuple of strings (literal text) and None (the next operand)."""
+    """Prints, once per lane, attribute `parts`: a tuple of strings (literal text) and None (the next operand), then
+    attribute `end`: a new line where there is none."""
 
     __slots__ = ()
     NAME = "print"
@@ -32,13 +33,14 @@ class Print(TileOp):
 
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
-        """The line that one lane prints; operands: its scalars, vectors and matrices."""
+        """What one lane prints, without the end; operands: its scalars, vectors and matrices."""
         values = iter(operands)
         return "".join(_text(next(values)) if part is None else part for part in attrs["parts"])
 
 
 class PrintTile(TileOp):
-    """Prints a tile, once per block. Cooperative."""
+    """Prints, once per block, as `print` does, tiles in place of values. Attribute `elements`: the positions of the
+    operands that have one element and are printed as that. Without `parts`: the one operand."""
 
     __slots__ = ()
     NAME = "print.tile"
@@ -49,7 +51,12 @@ class PrintTile(TileOp):
     def infer(
         cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
     ) -> Sequence[Type]:
-        require(isinstance(operands[0], TileType), f"expected a tile, got {operands[0]}")
+        for k, t in enumerate(operands):
+            require(isinstance(t, TileType), f"expected a tile, got {t}")
+            single = isinstance(t, TileType) and t.size == 1
+            require(single or k not in attrs.get("elements", ()), f"{t} has more than one element")
+        wanted = sum(part is None for part in attrs.get("parts", (None,)))
+        require(wanted == len(operands), f"the text has {wanted} places for {len(operands)} values")
         return []
 
     def effects(self) -> Sequence[Effect]:
@@ -57,8 +64,10 @@ class PrintTile(TileOp):
 
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
-        """The text that a block prints for a tile of shape [*shape, *element_shape]."""
-        return _text(operands[0])
+        """What a block prints, without the end; tiles have shape [*shape, *element_shape]."""
+        single = attrs.get("elements", ())
+        shown = [x[0] if k in single else x for k, x in enumerate(operands)]
+        return Print.ref({"parts": attrs.get("parts", (None,))}, *(np.asarray(x) for x in shown))
 
 
 class Assert(TileOp):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
-from tegula.ops.base import TypeRule, element, require
+from tegula.ops.base import PUBLIC, TypeRule, element, require
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe, is_slice, is_tuple
 from tegula.ops.control import For
@@ -154,10 +155,11 @@ class KernelBuilder(OpBuilder):
         rank = len(t.shape)
         if any(isinstance(i, slice) for i in index) or len(index) < rank:
             return self.view(x, index)
-        indices = self._element_indices(t, index)
+        indices = self.element_indices(t, index)
         return self.one(BufGet if isinstance(t, BufType) else TileExtract, [x, *indices])
 
-    def _element_indices(self, t: TileType | BufType, index: Sequence[Operand]) -> list[Value]:
+    def element_indices(self, t: TileType | BufType, index: Sequence[Operand]) -> list[Value]:
+        """The index of an element, or of a component of one, as integers."""
         extents = (*t.shape, *element_shape(t.dtype))
         require(
             len(t.shape) <= len(index) <= len(extents),
@@ -166,12 +168,24 @@ class KernelBuilder(OpBuilder):
         return [self._wrapped(i, n) for i, n in zip(index, extents, strict=False)]
 
     def _gather(self, x: Value, t: TileType | BufType, index: Sequence[Operand], at: list[int]) -> Value:
-        others = [i for k, i in enumerate(index) if k not in at]
+        """Indices and slices in the other dimensions are taken first."""
+        require(len(at) == 1, "one tile of indices may be used in a subscript")
+        (axis,) = at
         require(
-            len(at) == 1 and all(i == slice(None) for i in others),
-            "one tile of indices may be used, with ':' in the other dimensions",
+            len(index) <= len(t.shape),
+            f"a tile with {len(t.shape)} dimensions takes at most {len(t.shape)} indices",
         )
-        return self.one(TileGather, [self.tile(x), self.tile(index[at[0]])], {"axis": at[0]})
+        parted = any(
+            not is_slice(i) and any(is_slice(between) for between in index[min(k, axis) + 1 : max(k, axis)])
+            for k, i in enumerate(index)
+        )
+        help = "take the index first, as in t[0][:, indices]"
+        require(not parted, "an index and a tile of indices cannot be parted by a slice", help)
+        part = x
+        if any(i != slice(None) for k, i in enumerate(index) if k != axis):
+            part = self.view(x, [slice(None) if k == axis else i for k, i in enumerate(index)])
+        kept = sum(is_slice(i) for i in index[:axis])
+        return self.one(TileGather, [self.tile(part), self.tile(index[axis])], {"axis": kept})
 
     def view_spec(self, shape: Sequence[int], index: Sequence[Operand]) -> ViewSpec:
         """The view that basic indexing of a tile of `shape` gives; slice bounds are constants."""
@@ -211,7 +225,7 @@ class KernelBuilder(OpBuilder):
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, ArrayType):
             if any(isinstance(i, slice) for i in index) or len(index) < t.ndim:
-                raise TypeRule("slices of arrays cannot be assigned", "use tg.tile_store")
+                raise _array_part(t, index)
             self.emit(ArrayStore, [x, self.stored(value, t.dtype), *self.array_indices(x, index)])
             return None
         if isinstance(t, BufType):
@@ -243,7 +257,7 @@ class KernelBuilder(OpBuilder):
             require(source.type.dtype == t.dtype, f"the tile holds {t.dtype}, the value {source.type.dtype}")
             self.write(view, self.broadcast(source, view.type.shape))
             return
-        indices = self._element_indices(t, index)
+        indices = self.element_indices(t, index)
         self.emit(BufSet, [x, self.stored(value, accessed(t, [i.type for i in indices])), *indices])
 
     def _assign_component(
@@ -264,7 +278,7 @@ class KernelBuilder(OpBuilder):
         t = x.type if isinstance(x, Value) else None
         whole = not any(isinstance(i, slice) or self.is_tile(i) for i in index)
         if isinstance(t, BufType) and whole and len(index) >= len(t.shape):
-            indices = self._element_indices(t, index)
+            indices = self.element_indices(t, index)
             if op in ("add", "sub", "and", "or", "xor"):
                 element = accessed(t, [i.type for i in indices])
                 self.emit(BufUpdate, [x, self.stored(value, element), *indices], {"op": op})
@@ -295,6 +309,10 @@ class KernelBuilder(OpBuilder):
             return t.dtype
         if isinstance(t, ArrayType) and name == "ndim":
             return t.ndim
+        if isinstance(t, TileType | BufType) and name in ("ndim", "size"):
+            return len(t.shape) if name == "ndim" else math.prod(t.shape)
+        if isinstance(t, TileType | BufType) and name == "T":
+            return PUBLIC["tile_permute"](self, x, tuple(reversed(range(len(t.shape)))))
         if isinstance(t, VecType) and COMPONENT_NAMES.get(name, 4) < t.length:
             return self._component(x, t, (COMPONENT_NAMES[name],))
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
@@ -304,6 +322,9 @@ class KernelBuilder(OpBuilder):
         t = x.type if isinstance(x, Value) else None
         if isinstance(t, VecType) and COMPONENT_NAMES.get(name, 4) < t.length:
             return self._assign_component(x, t, (COMPONENT_NAMES[name],), value)
+        if isinstance(t, ArrayType | TileType | BufType) and name in ("shape", "dtype", "ndim", "size", "T"):
+            help = "use a view with that shape" if name == "shape" else "make a new one"
+            raise TypeRule(f"'{name}' of {describe(x)} cannot be changed", help)
         raise TypeRule("", "", "UnknownAttribute", owner=describe(x), name=name)
 
     def length(self, x: Operand) -> Operand:
@@ -353,6 +374,19 @@ def nonnegative(value: Value) -> bool:
     if isinstance(owner, S.Add | S.Mul | S.Div | S.FloorDiv | S.Mod | S.Min | S.Shr):
         return all(nonnegative(x) for x in owner.operands)
     return False
+
+
+def _array_part(t: ArrayType, index: Sequence[Operand]) -> TypeRule:
+    """The error for assigning to less than an element's full index."""
+    if any(isinstance(i, slice) for i in index):
+        return TypeRule(
+            "slices of arrays cannot be assigned", "use tg.tile_store, or a loop over the elements"
+        )
+    have = "1 index leaves" if len(index) == 1 else f"{len(index)} indices leave"
+    return TypeRule(
+        f"an array with {t.ndim} dimensions takes {t.ndim} indices; {have} a row, which cannot be assigned as a whole",
+        f"give {t.ndim} indices, or use tg.tile_store",
+    )
 
 
 def _is_atomic(op: str, t: ElementType) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tegula.ir import Effect, Region
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp, TypeRule, element, require
+from tegula.ops.base import TileOp, TypeRule, element, require, wider
 from tegula.ops.buffer import accessed
 from tegula.ops.convert import convert
 from tegula.ops.scalar import rounded
@@ -369,12 +369,14 @@ class TileConcat(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         tiles = [tile_type(t) for t in operands]
         axis: int = attrs["axis"]
-        rest = {(t.dtype, t.shape[:axis], t.shape[axis + 1 :]) for t in tiles}
-        if len(rest) != 1:
-            raise TypeRule(
-                "", "", "ShapeMismatch", what="tile_concat", left=tiles[0].shape, right=tiles[-1].shape
-            )
         first = tiles[0]
+        for t in tiles[1:]:
+            if t.dtype != first.dtype:
+                help = f"convert one: tg.tile_astype(..., tg.{wider(scalar_of(first.dtype), scalar_of(t.dtype))})"
+                raise TypeRule(f"tile_concat joins tiles of one type, got {first.dtype} and {t.dtype}", help)
+            if (t.shape[:axis], t.shape[axis + 1 :]) != (first.shape[:axis], first.shape[axis + 1 :]):
+                help = f"their shapes must be equal except along axis {axis}"
+                raise TypeRule("", help, "ShapeMismatch", what="tile_concat", left=first.shape, right=t.shape)
         total = sum(t.shape[axis] for t in tiles)
         return [TileType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))]
 

@@ -46,7 +46,9 @@ def conflict(a: Access, b: Access, known: Uniformity, within: Op | None = None) 
     holds both, if one does: values that change inside it do not tie an index to a lane."""
     if root(a.buffer) is not root(b.buffer) or a.kind == b.kind in ("read", "atomic"):
         return False
-    return not (_same_lane(a, b, known, within) or _disjoint(a, b) or _disjoint(b, a))
+    if _same_lane(a, b, known, within) or _never_meet(a, b, known, within):
+        return False
+    return not (_disjoint(a, b) or _disjoint(b, a))
 
 
 def internal_conflicts(op: Op, known: Uniformity) -> Iterator[tuple[Access, Access]]:
@@ -59,12 +61,27 @@ def internal_conflicts(op: Op, known: Uniformity) -> Iterator[tuple[Access, Acce
 
 
 def _same_lane(a: Access, b: Access, known: Uniformity, within: Op | None) -> bool:
-    """The same index of the same view, and an index that no two lanes share."""
-    if a.buffer is not b.buffer or len(a.index) != len(b.index):
+    """Different lanes are in different places along some dimension of the same view: both accesses take the same index
+    there, and it is one that no two lanes share."""
+    if a.buffer is not b.buffer:
         return False
-    if any(not _equal(x, y) for x, y in zip(a.index, b.index, strict=True)):
+    return any(_equal(x, y) and _injective(x, known, within) for x, y in zip(a.index, b.index, strict=False))
+
+
+def _never_meet(a: Access, b: Access, known: Uniformity, within: Op | None) -> bool:
+    """Indices along some dimension of the same view that differ by a constant, in all lanes and at all times."""
+    if a.buffer is not b.buffer:
         return False
-    return any(_injective(i, known, within) for i in a.index)
+    for x, y in zip(a.index, b.index, strict=False):
+        terms, distance = _difference(x, y)
+        if not terms and distance and all(_fixed(term, known, within) for term in linear(x)[0]):
+            return True
+    return False
+
+
+def _fixed(value: Value, known: Uniformity, within: Op | None) -> bool:
+    """Whether a value is the same for all lanes, and for all of `within`'s run."""
+    return not known.varying(value) and _stable(value, within)
 
 
 def _equal(a: Value, b: Value) -> bool:

@@ -2,7 +2,7 @@
 into a ring of stages.
 
 A load is fetched ahead if all it is used for is one buffer, its offsets are computed from the loop's index and values
-from outside, no access in the loop may write its array, and elements outside the array are 0. Round k then waits for its
+from outside, no access in the loop may write its array, and elements outside the array are 0. Round k waits for its
 own copies, starts those of round k + stages - 1 into the stage that round k - 1 has read, and works on stage k mod
 stages."""
 

@@ -1,0 +1,156 @@
+"""Small things that kernels may say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import launched, traced, zeros
+
+import tegula as tg
+from tegula import errors as E
+from tegula.ir import Kernel
+from tegula.lang import array1d, kernel
+from tegula.passes.pipeline import for_cpu, prepare
+
+THREE = np.array(3)
+SHAPE = np.array((2, 3)).max(keepdims=False)
+
+
+def run(k: Any, n: int = 8) -> list[float]:
+    out = zeros(n)
+    launched(k, out, dims=(1, 4))
+    return out.tolist()
+
+
+def made(source: str) -> Any:
+    space: dict[str, Any] = {"tg": tg}
+    exec(source, space)
+    return kernel(source=source)(space["k"])
+
+
+def test_quoted_annotations() -> None:
+    k = made(
+        "def k(a: 'tg.array1d[float]'):\n"
+        "    def thrice(x: 'float'):\n        return x * 3.0\n"
+        "    x: 'float' = 1.0\n"
+        "    t: 'tg.tile[float, 4]' = tg.tile_ones(shape=4)\n"
+        "    a[0] = thrice(x) + t[0]\n"
+    )
+    assert run(k)[0] == 4
+
+
+@pytest.mark.parametrize("wrong", ["tg.float64", "tg.tile[float, 4]", "not a type"])
+def test_a_quoted_annotation_that_does_not_fit_is_refused(wrong: str) -> None:
+    k = made(f"def k(a: tg.array1d[float]):\n    x: '{wrong}' = a[0]\n    a[0] = float(x)\n")
+    with pytest.raises(E.TypeMismatch) as raised:
+        traced(k, zeros(4))
+    assert "declared" in str(raised.value) or "not a type that kernels know" in str(raised.value)
+
+
+def test_arrays_without_dimensions_are_numbers() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        t = tg.tile_full(shape=THREE, value=2.0)
+        for i in range(THREE):
+            a[i] = t[i] * float(THREE)
+        a[THREE] = float(THREE + SHAPE)
+
+    assert run(k)[:5] == [6, 6, 6, 6, 0]
+
+
+def test_matrices_from_their_entries() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        m = tg.mat22(1.0, 2.0, 3.0, 4.0)
+        n = tg.matrix(1.0, 2.0, 3.0, 4.0)
+        o = tg.mat22(1, 2, 3, 4) + m - n
+        a[0] = o[1, 0]
+        a[1] = n[1, 1]
+
+    assert run(k)[:2] == [3, 4]
+
+
+def test_entries_that_make_no_square_matrix() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        a[0] = tg.matrix(1.0, 2.0, 3.0)[0, 0]
+
+    with pytest.raises(E.TypeMismatch, match="3 entries make no square matrix"):
+        traced(k, zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tg.vector(length=0)", "1 or more components"),
+        ("tg.vector()", "components or a length"),
+        ("tg.matrix(1.0, shape=(2, 0))", "1 or more rows"),
+        ("tg.tile_arange(4, dtype=bool)", "not in bool"),
+        ("tg.tile_arange(0, 1, 0.25, dtype=int)", "cannot count"),
+        ("tg.tile_squeeze(tg.tile_zeros((1, 4)), axis=7)", "no axis 7"),
+        ("tg.tile_squeeze(tg.tile_zeros((1, 4)), axis=1)", "has length 4"),
+        ("tg.tile_from_thread(4, 1.0, -1)", "has no thread -1"),
+        ("tg.where(tg.tile_ones(4), 1.0, 2.0)", "condition of where is float32"),
+        ("tg.where(a[0], 1.0, 2.0)", "condition of where is float32"),
+        ("tg.uint8(-1)", "-1 does not fit into uint8"),
+        ("tg.int32(0xFFFFFFFF)", "does not fit into int32"),
+        ("1.0 & 2.0", "not defined for floats"),
+        ("1.0 << 2", "not defined for floats"),
+        ("tg.tile_ones(4) | tg.tile_ones(4)", "'|' is not defined for float32"),
+    ],
+)
+def test_refused_expressions(text: str, message: str) -> None:
+    with pytest.raises(E.CompileError) as raised:
+        traced(made(f"def k(a: tg.array1d[float]):\n    x = {text}\n"), zeros(4))
+    assert message in str(raised.value)
+
+
+def test_the_lane_of_tile_from_thread_may_be_a_name() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        lane = 9
+        t = tg.tile_from_thread(4, 1.0, lane)
+        tg.tile_store(a, t)
+
+    with pytest.raises(E.TypeMismatch, match="has no thread 9"):
+        traced(k, zeros(4))
+
+
+def split(body: str) -> Kernel:
+    """A tiled kernel over t, a tile of shape (4, 2), prepared for the CPU."""
+    lines = "\n".join("    " + line for line in body.splitlines())
+    source = (
+        f"def k(a: tg.array1d[float], n: int):\n    i, j = tg.tid()\n    t = tg.tile_zeros(shape=(4, 2))\n{lines}\n"
+        "    tg.tile_store(a, tg.tile_reshape(t, 8))\n"
+    )
+    ready = traced(made(source), zeros(8), 1)
+    prepare(ready)
+    for_cpu(ready)
+    return ready
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if j < 2:\n    t[j, 1] = 3.0\n    t[j, 0] += 1.0",  # each thread in its own row
+        "if j < 1:\n    t[n, 0] = 3.0\n    t[n, 1] += 1.0",  # two columns
+    ],
+)
+def test_elements_at_distinct_places_need_no_order(body: str) -> None:
+    split(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if j < 2:\n    t[j, 0] = 3.0\n    t[j + 1, 0] += 1.0",  # another thread's row
+        "if j < 2:\n    t[n, 0] = 3.0\n    t[n, 0] += 1.0",
+        "if j < 2:\n    t[j // 2, 1] = 3.0\n    t[j // 2, 1] += 1.0",
+        "if j < 2:\n    for k in range(2):\n        t[k, 0] = 3.0\n        t[k + 1, 0] += 1.0",  # in another round
+    ],
+)
+def test_elements_that_may_meet_are_refused(body: str) -> None:
+    with pytest.raises(E.UnorderedAccess):
+        split(body)

@@ -1,0 +1,122 @@
+"""Parts of tiles: picked by `...`, `.T` and indices, scattered to, padded, and their diagonal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+
+import tegula as tg
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+LOAD = "t = tg.tile_reshape(tg.tile_arange(12), (3, 4))\n"
+
+
+def kernel(text: str) -> Any:
+    lines = "\n".join("    " + line for line in text.strip("\n").splitlines())
+    source = f"def kernel(o: tg.array[float], n: int):\n    i, j = tg.tid()\n{lines}\n"
+    space: dict[str, Any] = {"tg": tg}
+    exec(source, space)
+    return tg.kernel(source=source)(space["kernel"])
+
+
+def stored(text: str, block_dim: int = 4, n: int = 2) -> np.ndarray:
+    return agree(kernel(text), [tg.zeros(40), n], 1, block_dim, tiled=True)[0]
+
+
+def shown(expression: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The value of an expression in t, which is X."""
+    size = int(np.prod(shape))
+    return stored(f"{LOAD}tg.tile_store(o, tg.tile_reshape({expression}, {size}))")[:size].reshape(shape)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("t[...]", X),
+        ("t[..., 1]", X[..., 1]),
+        ("t[1, ...]", X[1, ...]),
+        ("t[..., ::2]", X[..., ::2]),
+        ("tg.copy(t.T)", X.T),
+        ("tg.tile_view(t, offset=(slice(0, 2), slice(1, 3)))", X[0:2, 1:3]),
+        ("tg.tile_slice_indexed(t, tg.tile_arange(2, 0, -1, dtype=int))", X[[2, 1]]),
+        ("tg.tile_slice_indexed(t, tg.tile_arange(-1, 3, dtype=int), axis=1)", X[:, [-1, 0, 1, 2]]),
+        ("tg.tile_slice_indexed(t, tg.tile_arange(2, 4, dtype=int))", np.stack([X[2], 0 * X[2]])),
+        ("tg.tile_pad(t, 1)", np.pad(X, 1)),
+        ("tg.tile_pad(t, ((0, 2), (1, 0)), 7.0)", np.pad(X, ((0, 2), (1, 0)), constant_values=7)),
+        ("tg.tile_diag_add(t[:, 0:3], tg.tile_ones(3))", X[:, :3] + np.eye(3)),
+    ],
+)
+def test_expressions(expression: str, expected: np.ndarray) -> None:
+    np.testing.assert_array_equal(shown(expression, expected.shape), expected)
+
+
+def test_assignment_through_dots() -> None:
+    out = stored(LOAD + "t[..., 1] = 9.0\nt[0, ...] += 1.0\ntg.tile_store(o, tg.tile_reshape(t, 12))")
+    expected = X.copy()
+    expected[..., 1] = 9
+    expected[0, ...] += 1
+    assert out[:12].tolist() == expected.ravel().tolist()
+
+
+def test_attributes() -> None:
+    assert stored(LOAD + "o[0] = float(t.ndim)\no[1] = float(t.size)")[:2].tolist() == [2, 12]
+
+
+@pytest.mark.parametrize("storage", ["register", "shared"])
+def test_scattering(storage: str) -> None:
+    out = stored(
+        f'a = tg.tile_zeros(4, storage="{storage}")\nb = tg.tile_zeros((2, 2), storage="{storage}")\n'
+        "tg.tile_scatter_add(a, j % 2, 1.0, j > 0)\ntg.tile_scatter_add(a, 3, 2.0, True, atomic=False)\n"
+        "tg.tile_scatter_masked(b, j // 2, j % 2, float(j), j != 2)\n"
+        "tg.tile_store(o, a)\ntg.tile_store(o, tg.tile_reshape(b, 4), offset=4)",
+    )
+    assert out[:8].tolist() == [1, 2, 0, 8, 0, 1, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tg.tile_scatter_add(t, 0, 1.0, True)", "2 indices"),
+        ("tg.tile_scatter_masked(tg.tile_zeros(4), 0, 1.0, True)", "bound to a name"),
+        ("u = tg.tile_pad(t, ((1, 1),))", "an entry for each of 2 dimensions"),
+        ("u = tg.tile_pad(t, -1)", "0 or more"),
+        ("u = tg.tile_pad(t, n)", "compile-time constant"),
+        ("u = tg.tile_diag_add(t, tg.tile_ones(3))", "do not fit"),
+        ("u = tg.tile_diag_add(t[:, 0:3], tg.tile_ones(3, dtype=int))", "one type"),
+        ("u = tg.tile_slice_indexed(t, 1)", "a tile of indices"),
+        ("u = t[..., 0, ...]", "'...'"),
+        ("t.T = t", "cannot be changed"),
+    ],
+)
+def test_refused(text: str, message: str) -> None:
+    with pytest.raises(tg.CompileError) as raised:
+        stored(LOAD + text)
+    assert message in str(raised.value)
+
+
+def test_conditional_expressions_of_tuples() -> None:
+    out = stored(
+        "x, (y, z) = (1.0, (2.0, o[3])) if j > 1 else (3.0, (4.0, 5.0))\no[j] = x * 100.0 + y * 10.0 + z"
+    )
+    assert out[:4].tolist() == [345, 345, 120, 120]
+
+
+def test_conditional_expressions_of_tuples_with_tiles() -> None:
+    out = stored(
+        "t, k = (tg.tile_ones(4), 1.0) if n > 1 else (tg.tile_zeros(4), 2.0)\ntg.tile_store(o, t * k)"
+    )
+    assert out[:4].tolist() == [1, 1, 1, 1]
+
+
+def test_conditional_expressions_of_unlike_tuples_are_refused() -> None:
+    with pytest.raises(tg.CompileError, match=r"gives \(float32, float32\) or float32"):
+        stored("x = (1.0, 2.0) if j > 1 else 3.0")
+
+
+def test_native_snippets_are_refused_with_their_line() -> None:
+    with pytest.raises(tg.CompileError, match="another language") as raised:
+        tg.func_native("return x;")
+    assert raised.value.loc is not None and "func_native" in raised.value.loc.text()
