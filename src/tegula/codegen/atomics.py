@@ -57,7 +57,7 @@ def atomic(code: Code, kind: str, pointer: str, dtype: DType, value: str, plain:
     if dtype in (float32, float64) and kind in ("add", "sub"):
         t = register_type(dtype, 1)
         return code.emit(f"atomicrmw f{kind} ptr {pointer}, {t} {value} monotonic, align {_align(dtype)}")
-    return _swap_until_unchanged(code, kind, pointer, dtype, value)
+    return swap_until_unchanged(code, kind, pointer, dtype, value)
 
 
 def _instruction(code: Code, name: str, pointer: str, dtype: DType, bits: str) -> str:
@@ -74,8 +74,9 @@ def _combined(code: Code, kind: str, dtype: DType, old: str, value: str) -> str:
     return elementwise(code, _OPS[kind]([], []), dtype, [old, value], 1)
 
 
-def _swap_until_unchanged(code: Code, kind: str, pointer: str, dtype: DType, value: str) -> str:
-    """For what machines have no instruction for: min and max of floats, arithmetic of narrow floats."""
+def swap_until_unchanged(code: Code, kind: str, pointer: str, dtype: DType, value: str) -> str:
+    """By compare-and-swap, for what machines have no instruction for: min and max of floats, arithmetic of narrow
+    floats."""
     bits = _bits(dtype)
     first = code.emit(f"load atomic {bits}, ptr {pointer} monotonic, align {_align(dtype)}")
     head, done, before = code.label("again"), code.label("swapped"), code.block

@@ -175,7 +175,7 @@ def natural_layout(op: Op, threads: int) -> Layout | None:
         t = (op.operands[0] if isinstance(op, TileToLanes) else op.result).type
         assert isinstance(t, TileType)
         return over_lanes(t.shape, t.shape[-1], threads)
-    if isinstance(op, PartialScan):
+    if isinstance(op, PartialScan | AddPrefix):
         t = op.result.type
         assert isinstance(t, TileType)
         return chunked(t.size, threads)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
-from tegula.codegen.atomics import atomic_element
+from tegula.codegen.atomics import atomic, swap_until_unchanged
 from tegula.codegen.checks import check_access, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once, run_region
@@ -124,8 +124,6 @@ class _Walk:
         self.code = s.code
         s.code.block = "start"
         s.run_branching = self._branching
-        inside = (inner for op in s.kernel.walk() if isinstance(op, Lanes | TileMap) for inner in op.walk())
-        self.diverges = any(isinstance(op, If | For | While) for op in inside)
 
     # Frame -----------------------------------------------------------------------------------------------------------
 
@@ -426,10 +424,15 @@ class _Walk:
         s.held[op.result] = access.buffer_load(s, s.buffers[buffer], s.layouts[op.result], whole)
 
     def buf_update(self, op: Op) -> None:
-        """Once per lane, atomically."""
+        """Once per lane, atomically. 64-bit values by compare-and-swap, whose loop in the machine code of
+        `atom.shared.add` may hang (docs/design/004)."""
         s = self.s
         pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
-        atomic_element(self.code, op.attrs["op"], pointer, t, s.components(op.operands[1]), stride)
+        scalar, kind = scalar_of(t), op.attrs["op"]
+        for c, value in enumerate(s.components(op.operands[1])):
+            at = s.memory.offset(pointer, str(c * stride), scalar)
+            update = swap_until_unchanged if scalar.bits == 64 else atomic
+            update(self.code, kind, at, scalar, value)
 
     def gather(self, op: Op) -> None:
         s, layout = self.s, self.s.layouts[op.result]
@@ -460,9 +463,7 @@ class _Walk:
         s.held[op.result] = made
 
     def barrier(self, op: Op) -> None:
-        """Assemblers do not always bring a warp together before an aligned barrier (docs/design/004)."""
-        kind = "" if self.diverges else "aligned."
-        self.code.line(f"call void @llvm.nvvm.barrier.cta.sync.{kind}all(i32 0)")
+        self.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
 
     def async_commit(self, op: Op) -> None:
         self.code.line("call void @llvm.nvvm.cp.async.commit.group()")
