@@ -8,7 +8,11 @@ from tegula.codegen.control import trips
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.text import register_type
 from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
 from tegula.ops.control import For, If
+
+UNROLLED = 16
+"""Loops of at most so many rounds may be unrolled by LLVM."""
 
 Body = Callable[[Region], None]
 
@@ -144,8 +148,14 @@ def _for(s: GpuState, op: Op, body: Body) -> None:
         f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{code.block} ]",
     ]
     code.lines[at] = "\n".join(phis + carried.phis(before, region.terminator.operands))
-    code.jump(head)
+    code.line(f"br label %{head}{s.rolled(_short(op))}")
     code.place(done)
+
+
+def _short(op: Op) -> bool:
+    """Whether a loop has a small constant number of rounds."""
+    known = [v.owner.attrs["value"] for v in op.operands[:3] if isinstance(v.owner, S.Const)]
+    return len(known) == 3 and len(range(*known)) <= UNROLLED
 
 
 def _while(s: GpuState, op: Op, body: Body) -> None:
@@ -164,5 +174,5 @@ def _while(s: GpuState, op: Op, body: Body) -> None:
     body(region)
     s.inside = kept
     code.lines[at] = "\n".join(carried.phis(before, region.terminator.operands))
-    code.jump(head)
+    code.line(f"br label %{head}{s.rolled()}")
     code.place(done)

@@ -103,7 +103,7 @@ def _module(s: GpuState) -> str:
         "@shared = external addrspace(3) global [0 x i8], align 1024\n"
         f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) align 16 %args) #0 {{\n"
         f"entry:\n{entry}\n  br label %start\nstart:\n{lines}\n  ret void\n}}\n"
-        f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}" "no-builtins" }}\n'
+        f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}" "no-builtins" }}\n' + s.loop_metadata()
     )
 
 

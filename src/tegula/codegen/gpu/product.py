@@ -17,6 +17,8 @@ from tegula.types import DType, TileType, bfloat16, float32, scalar_of
 
 UNROLL = 4
 """Steps of K between two turns of the loop."""
+UNROLLED = 8
+"""Turns of a loop over K that LLVM may unroll."""
 
 
 def product(s: GpuState, op: Op) -> None:
@@ -65,7 +67,8 @@ def _fma(s: GpuState, a: View, b: View, layout: Layout, work: DType, start: list
     columns = sorted({j for _, j in offsets})
     base = s.base(layout)
     row_at = [_clamped(s, base[0], i, layout, 0) for i in rows]
-    with s.code.loop("0", str(depth), str(step), [(register_type(work, 1), x) for x in start]) as loop:
+    carried = [(register_type(work, 1), x) for x in start]
+    with s.code.loop("0", str(depth), str(step), carried, s.rolled(depth // step <= UNROLLED)) as loop:
         left = {i: _along(s, a, [at, loop.index], step, work) for i, at in zip(rows, row_at, strict=True)}
         sums = list(loop.values)
         for k in range(step):
@@ -150,7 +153,7 @@ def _mma(s: GpuState, a: View, b: View, layout: Layout, start: list[str]) -> lis
         for k in range(0, depth, K_STEP):
             sums = _step(s, fragments, str(k), share, dtype, sums)
         return sums
-    with s.code.loop("0", str(depth), str(K_STEP), [("float", x) for x in sums]) as loop:
+    with s.code.loop("0", str(depth), str(K_STEP), [("float", x) for x in sums], s.rolled()) as loop:
         loop.next = _step(s, fragments, loop.index, share, dtype, loop.values)
     return loop.results
 

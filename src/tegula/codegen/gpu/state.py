@@ -28,6 +28,7 @@ class GpuState(State):
     threads: int = 32
     held: dict[Value, Registers] = field(default_factory=dict)
     bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
+    loops: list[str] = field(default_factory=list)
 
     # The function's entry --------------------------------------------------------------------------------------------
 
@@ -51,6 +52,19 @@ class GpuState(State):
         """The address of a buffer or stack in shared memory."""
         place = self.places[value]
         return self.first(f"getelementptr inbounds i8, ptr %shared, i64 {place.offset}")
+
+    def rolled(self, short: bool = False) -> str:
+        """What a loop's branch back says of unrolling: all of a short one, nothing of others, which assemblers unroll
+        wrongly (docs/design/004)."""
+        self.loops.append("full" if short else "disable")
+        return f", !llvm.loop !{2 * len(self.loops)}"
+
+    def loop_metadata(self) -> str:
+        lines: list[str] = []
+        for k, what in enumerate(self.loops, 1):
+            lines.append(f"!{2 * k} = distinct !{{!{2 * k}, !{2 * k + 1}}}")
+            lines.append(f'!{2 * k + 1} = !{{!"llvm.loop.unroll.{what}"}}')
+        return "\n".join(lines) + "\n"
 
     # Layouts ---------------------------------------------------------------------------------------------------------
 
