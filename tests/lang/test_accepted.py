@@ -72,6 +72,17 @@ def test_matrices_from_their_entries() -> None:
     assert run(k)[:2] == [3, 4]
 
 
+@pytest.mark.parametrize("given", [(1, 2, 3, 4), [[1.0, 2.0], [3.0, 4.0]], np.arange(1.0, 5.0)])
+def test_matrix_arguments_from_their_entries(given: Any) -> None:
+    @tg.kernel
+    def k(m: tg.mat22, a: tg.array1d[float]):
+        a[0] = m[1, 0]
+
+    out = tg.zeros(1)
+    tg.launch(k, dim=1, inputs=[given, out], block_dim=1)
+    assert out.numpy()[0] == 3
+
+
 def test_entries_that_make_no_square_matrix() -> None:
     @kernel
     def k(a: array1d[float]):

@@ -78,3 +78,16 @@ def test_other_keywords_are_refused(call: str) -> None:
     exec(source, space)
     with pytest.raises(tg.CompileError):
         tg.launch(tg.kernel(source=source)(space["kernel"]), dim=1, inputs=[2])
+
+
+@tg.kernel
+def vectors(n: int):
+    print(tg.vec3(1.0, 0.1, 2.0), tg.float16(0.1), n > 1)
+
+
+@pytest.mark.parametrize("kernel", [spaced, joined, tiles, twice, vectors])
+def test_the_cpu_prints_what_the_interpreter_prints(kernel: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    dims = (1, 1) if kernel is not tiles else (1, 4)
+    lines = interpret(kernel, [2], dims, dims[1])
+    tg.launch(kernel, dims, inputs=[2], block_dim=dims[1])
+    assert capsys.readouterr().out.rstrip("\n").split("\n") == "\n".join(lines).rstrip("\n").split("\n")

@@ -127,6 +127,20 @@ def test_the_notes_of_a_refused_change_name_where_the_tiles_are_made() -> None:
     assert "each round of this loop may leave another tile under the name 'a'" in text
 
 
+STEP = "def more(t: tg.tile[int, 4]):\n    t += 1\n    return t[0] < 5\n"
+
+
+def test_a_loop_condition_may_change_a_tile_that_is_only_changed() -> None:
+    got = rows(f"{A.format('shared')}\nb = a\n{STEP}while more(a):\n    a[1] += 1\n{STORE}")
+    assert got[:2] == [[5, 2 + 4 + 3 * 4, 7, 8]] * 2
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_a_loop_condition_that_changes_a_tile_bound_anew_is_refused(storage: str) -> None:
+    error = refused(f"{A.format(storage)}\nb = a\n{STEP}while more(a):\n    a = a + 0\n{STORE}")
+    assert "the condition of this loop changes a tile" in str(error) and "t += 1" in str(error)
+
+
 def test_a_new_tile_of_each_round_is_changed_freely() -> None:
     made = "c = tg.tile_full(4, k, storage='shared')\n    c[0] = 9"
     text = f"{A.format('shared')}\nb = a\nfor k in range(n):\n    {made}\n    b = c\n{STORE}"

@@ -295,7 +295,7 @@ def _print(s: State, op: Op) -> None:
         values += [slot(s, part, scalar_of(t)) for part in s.components(operand)]
     if len(values) > RECORD_SLOTS - RECORD_HEADER + 1:
         raise InternalError("too many values in one print")
-    report(s, s.site("print", op.loc, parts=op.attrs["parts"], types=layout), values)
+    report(s, s.site("print", op.loc, parts=op.attrs["parts"], end=op.attrs.get("end"), types=layout), values)
 
 
 def slot(s: State, value: str, dtype: DType) -> str:

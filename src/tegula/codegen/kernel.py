@@ -4,6 +4,7 @@ Uniform code runs once per block; what varies between lanes runs in the loops th
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from tegula.codegen.control import trips
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.fuse import Fusion
 from tegula.codegen.scalar import Components, lower
-from tegula.codegen.sites import Site
+from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.sweep import sweep
@@ -276,19 +277,26 @@ class _Walk:
         self.code.line(f"store i32 0, ptr {self.s.stacks[op.operands[0]][0]}, align 4")
 
     def print_tile(self, op: Op) -> None:
-        """The elements through the report buffer, one record each."""
+        """The elements of all operands through the report buffer, one record each, numbered through."""
+        s, site, first = self.s, self.s.site("tile", op.loc, **printed_tiles(op)), 0
+        for operand in op.operands:
+            view = tiles.materialise(s, operand)
+            self._print_elements(view, site, first)
+            first += math.prod(view.shape)
+
+    def _print_elements(self, view: View, site: int, first: int) -> None:
         from tegula.codegen.arrays import report, slot
 
-        s, view = self.s, tiles.materialise(self.s, op.operands[0])
-        t = view.dtype
-        site = s.site("tile", op.loc, shape=view.shape, types=[t])
+        s = self.s
 
         def body(index: list[str], w: int) -> None:
             flat = "0"
             for i, n in zip(index, view.shape, strict=True):
                 flat = s.memory.add(s.memory.mul(flat, str(n)), i)
             parts = s.memory.load_view(view, index, 1)
-            report(s, site, [flat, *(slot(s, p, scalar_of(t)) for p in parts)])
+            report(
+                s, site, [s.memory.add(flat, str(first)), *(slot(s, p, scalar_of(view.dtype)) for p in parts)]
+            )
 
         sweep(s, view.shape, 1, body)
 

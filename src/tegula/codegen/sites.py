@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from tegula.ir import Op
 from tegula.source import Location
+from tegula.types import TileType
 
 RECORD_SLOTS = 16
 RECORD_BYTES = 8 * RECORD_SLOTS
@@ -20,3 +22,15 @@ class Site:
     kind: str
     loc: Location
     data: dict[str, Any]
+
+
+def printed_tiles(op: Op) -> dict[str, Any]:
+    """What the host needs to print the tiles of a `print.tile`: for each its shape and element type."""
+    tiles = [v.type for v in op.operands if isinstance(v.type, TileType)]
+    return {
+        "parts": list(op.attrs.get("parts", (None,))),
+        "end": op.attrs.get("end"),
+        "elements": list(op.attrs.get("elements", ())),
+        "shapes": [list(t.shape) for t in tiles],
+        "types": [t.dtype for t in tiles],
+    }

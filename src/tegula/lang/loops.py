@@ -32,6 +32,7 @@ from tegula.lang.state import (
     is_element_value,
 )
 from tegula.ops.base import element
+from tegula.ops.buffer import BufNew, root
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert
@@ -306,6 +307,7 @@ class Loops(Branches):
             test = self._loop_test(node, condition, carried)
             if test is False:
                 return
+            self._check_condition(condition)
             body = self._body(node, region, carried, lambda: None, 0)
             if not (body.unchanged - held or body.widened - full):
                 break
@@ -341,6 +343,24 @@ class Loops(Branches):
                 return self.test(node.test)
         finally:
             self.frame.names = before
+
+    def _check_condition(self, condition: Region) -> None:
+        """Refuse a function in the condition that changes a tile which the body binds anew: the condition has the
+        value only, and the body would not see the change."""
+        own = {
+            op.result
+            for op in condition.walk()
+            if isinstance(op, BufNew) and op.operands[0] in condition.args
+        }
+        for op in condition.walk():
+            changed = [
+                e.value for e in op.effects() if e.kind in ("write", "atomic") and not isinstance(op, BufNew)
+            ]
+            if any(x is not None and root(x) in own for x in changed):
+                what = "the condition of this loop changes a tile that the loop binds anew"
+                help = "write 'while True:' with the change and 'if ...: break' in the body"
+                self.record(E.TypeMismatch(op.loc, what=what, help=help))
+                return
 
     def _close_condition(self, region: Region, test: Any, flags: list[str]) -> None:
         """Yield the test; where the loop was left, without evaluating it."""

@@ -125,6 +125,8 @@ def _number(wanted: DType, value: Any) -> Any:
 
 def _pack_composite(p: Parameter, wanted: VecType | MatType, value: Any) -> Packed:
     data = np.asarray(value)
+    if data.shape == (components(wanted),):
+        data = data.reshape(element_shape(wanted))
     if data.shape != element_shape(wanted):
         what = f"argument '{p.name}': expected {wanted}, got a value of shape {data.shape}"
         raise LaunchError(what, f"pass {components(wanted)} numbers, of shape {element_shape(wanted)}")

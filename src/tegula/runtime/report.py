@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, Site
 from tegula.errors import BrokenPromise, DivisionByZero, KernelAssertion, OutOfBounds, RunError
+from tegula.ops.debug import Print
 from tegula.types import (
     DTYPES,
-    DType,
     ElementType,
     MatType,
     VecType,
@@ -48,19 +49,17 @@ class Reports:
             raise self._failure(min(failures, key=lambda row: (row[1], row[2], row[0])))
 
     def _print(self, rows: list[np.ndarray]) -> None:
-        tiles: dict[tuple[int, int], dict[int, Any]] = {}
+        partial: dict[tuple[int, int], dict[int, np.ndarray]] = {}
         for row in sorted(rows, key=lambda row: row[1]):
             site = self.compiled.sites[row[0]]
             if site.kind == "print":
-                print(_formatted(site, row[RECORD_HEADER - 1 :]))
+                _print(site, _values(site, row[RECORD_HEADER - 1 :]))
                 continue
-            (t,) = _types(site)
-            elements = tiles.setdefault((int(row[0]), int(row[1])), {})
-            elements[int(row[3])] = _element(t, row[RECORD_HEADER:])
-            size = int(np.prod(site.data["shape"]))
-            if len(elements) == size:
-                values = np.array([elements[k] for k in range(size)])
-                print(values.reshape(*site.data["shape"], *element_shape(t)))
+            key = int(row[0]), int(row[1])
+            elements = partial.setdefault(key, {})
+            elements[int(row[3])] = row[RECORD_HEADER:]
+            if len(elements) == sum(map(math.prod, site.data["shapes"])):
+                _print(site, _tiles(site, partial.pop(key)))
 
     def _failure(self, row: np.ndarray) -> RunError:
         site = self.compiled.sites[row[0]]
@@ -121,26 +120,34 @@ def _parsed(text: str) -> ElementType:
     return VecType(sizes[0], DTYPES[name]) if kind == "vec" else MatType(sizes[0], sizes[1], DTYPES[name])
 
 
-def _element(t: ElementType, slots: np.ndarray) -> Any:
+def _element(t: ElementType, slots: np.ndarray) -> np.ndarray:
+    """The element whose scalars lie in the slots, one in each."""
     scalar = scalar_of(t)
-    values = [_scalar(scalar, int(slot)) for slot in slots[: components(t)]]
-    return np.array(values).reshape(element_shape(t)) if element_shape(t) else values[0]
+    raw = b"".join(struct.pack("<q", int(slot))[: scalar.bits // 8] for slot in slots[: components(t)])
+    return np.frombuffer(raw, to_numpy(scalar)).reshape(element_shape(t))
 
 
-def _scalar(dtype: DType, bits: int) -> Any:
-    raw = struct.pack("<q", bits)[: max(1, dtype.bits // 8)]
-    return np.frombuffer(raw, to_numpy(dtype))[0].item()
+def _values(site: Site, slots: np.ndarray) -> list[np.ndarray]:
+    """The values of a print once per thread."""
+    out: list[np.ndarray] = []
+    for t in _types(site):
+        out.append(_element(t, slots))
+        slots = slots[components(t) :]
+    return out
 
 
-def _formatted(site: Site, slots: np.ndarray) -> str:
-    types = iter(_types(site))
-    out: list[str] = []
-    at = 0
-    for part in site.data["parts"]:
-        if part is None:
-            t = next(types)
-            out.append(str(_element(t, slots[at:])))
-            at += components(t)
-        else:
-            out.append(part)
-    return "".join(out)
+def _tiles(site: Site, elements: dict[int, np.ndarray]) -> list[np.ndarray]:
+    """The tiles of a print once per block, from the records of their elements."""
+    out: list[np.ndarray] = []
+    first = 0
+    for k, (shape, t) in enumerate(zip(site.data["shapes"], _types(site), strict=True)):
+        size = math.prod(shape)
+        values = np.stack([_element(t, elements[first + n]) for n in range(size)])
+        out.append(values[0] if k in site.data["elements"] else values.reshape(*shape, *element_shape(t)))
+        first += size
+    return out
+
+
+def _print(site: Site, values: list[np.ndarray]) -> None:
+    end = site.data.get("end")
+    print(Print.ref(site.data, *values), end="\n" if end is None else end)

@@ -16,7 +16,7 @@ from tegula.codegen.gpu.control import chosen, control, when
 from tegula.codegen.gpu.product import product
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise, lower
-from tegula.codegen.sites import Site
+from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import register_type
 from tegula.ir import Kernel, Op, Region, Value
@@ -567,11 +567,15 @@ class _Walk:
     # Reports ---------------------------------------------------------------------------------------------------------
 
     def print_tile(self, op: Op) -> None:
-        """The elements through the report buffer, one record each."""
-        s, tile = self.s, op.operands[0]
-        t, layout = tile.type, s.layouts[tile]
-        assert isinstance(t, TileType)
-        site = s.site("tile", op.loc, shape=t.shape, types=[t.dtype])
+        """The elements of all operands through the report buffer, one record each, numbered through."""
+        site, first = self.s.site("tile", op.loc, **printed_tiles(op)), 0
+        for tile in op.operands:
+            assert isinstance(tile.type, TileType)
+            self._print_elements(tile, tile.type, site, first)
+            first += tile.type.size
+
+    def _print_elements(self, tile: Value, t: TileType, site: int, first: int) -> None:
+        s, layout = self.s, self.s.layouts[tile]
 
         def act() -> None:
             for r, parts in enumerate(s.held[tile]):
@@ -580,7 +584,8 @@ class _Walk:
                     flat = "0"
                     for i, n in zip(s.index(layout, r), t.shape, strict=True):
                         flat = s.memory.add(s.memory.mul(flat, str(n)), i)
-                    report(s, site, [flat, *(slot(s, p, scalar_of(t.dtype)) for p in parts)])
+                    at = s.memory.add(flat, str(first))
+                    report(s, site, [at, *(slot(s, p, scalar_of(t.dtype)) for p in parts)])
 
                 when(s, s.holds(layout, r), record)
 
