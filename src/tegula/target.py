@@ -33,8 +33,8 @@ class CudaTarget:
     """A generation of GPUs: LLVM's name for it, the PTX version it needs, and what its multiprocessors hold.
 
     `shared_per_block`: bytes of shared memory that one block may ask for; `shared_per_sm`: of all blocks together.
-    `tensor_cores`: the best matrix instruction, "mma" (warps), "wgmma" (warp groups) or "tcgen05". `bulk_copies`: whether
-    tensor maps and mbarriers are there."""
+    `tensor_cores`: the best matrix instruction, "mma" (warps), "wgmma" (warp groups) or "tcgen05". `bulk_copies`:
+    whether tensor maps and mbarriers are there."""
 
     arch: str
     ptx: str
@@ -179,15 +179,3 @@ def _cpu_flags() -> frozenset[str]:
             if line.startswith(("flags", "Features")):
                 return frozenset(line.split(":", 1)[1].split())
     return frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class CudaTarget:
-    """An NVIDIA GPU to compile for: `arch` as in sm_90a."""
-
-    arch: str
-
-    @property
-    def key(self) -> str:
-        """What compiled code depends on."""
-        return f"nvptx64/{self.arch}"

@@ -115,8 +115,8 @@ def _cuda_machine(target: CudaTarget) -> Any:
 def compile_ptx(ir_text: str, arch: str) -> str:
     """LLVM IR text as PTX for a GPU generation such as "sm_90a".
 
-    InternalError if LLVM refuses the text, with the line, or if it calls functions that it does not hold; ValueError for
-    an unknown `arch`."""
+    InternalError if LLVM refuses the text, with the line, or if it calls functions that it does not hold; ValueError
+    for an unknown `arch`."""
     target = get_cuda_target(arch)
     _check_intrinsics(ir_text)
     module = _ptx_module(ir_text, target)

@@ -57,8 +57,8 @@ class Cubin:
 def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
     """Compile PTX with the first ptxas that knows `arch`, or hand it on where there is none.
 
-    `configured`: the path of a ptxas to use alone, or "driver" for none. InternalError if ptxas refuses the PTX, or says
-    anything that must not be said of our code: serialised products, ignored register budgets, any warning."""
+    `configured`: the path of a ptxas to use alone, or "driver" for none. InternalError if ptxas refuses the PTX, or
+    says anything that must not be said of our code: serialised products, ignored register budgets, any warning."""
     for program in candidates(configured):
         status, log, code = _run(program, ptx, arch)
         if status == 0:
@@ -98,7 +98,7 @@ def _read(code: bytes, log: str) -> Cubin:
     return Cubin(code, False, registers, spills, shared, log)
 
 
-# Finding the programs --------------------------------------------------------------------------------------------------
+# Finding the programs ------------------------------------------------------------------------------------------------
 
 
 def candidates(configured: str | None = None) -> list[Path]:
@@ -155,7 +155,7 @@ def version(program: Path) -> str:
     return found[1] if found else "unknown"
 
 
-# Disassembly -----------------------------------------------------------------------------------------------------------
+# Disassembly ---------------------------------------------------------------------------------------------------------
 
 
 def _disassembled(code: bytes) -> str:
