@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 
 from tegula.backend.loader import undefined_symbols
 from tegula.backend.memory_functions import MEMORY_FUNCTIONS, NAMES
+from tegula.backend.ptx_repairs import repaired
 from tegula.errors import InternalError
 from tegula.target import CpuTarget, CudaTarget, get_cuda_target
 
@@ -124,7 +125,7 @@ def compile_ptx(ir_text: str, arch: str) -> str:
     if missing:
         raise InternalError(f"generated code calls functions that it does not hold: {', '.join(missing)}")
     _optimise_ptx(module, target)
-    return _cuda_machine(target).emit_assembly(module)
+    return repaired(_cuda_machine(target).emit_assembly(module))
 
 
 def _ptx_module(ir_text: str, target: CudaTarget) -> Any:
