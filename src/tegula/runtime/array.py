@@ -78,10 +78,11 @@ def _interop() -> Any:
 class array:
     """An array of scalars, vectors or matrices with 1 to 4 dimensions and any strides.
 
-    `data`: anything NumPy, DLPack or `__cuda_array_interface__` understands, copied unless `copy=False` (then the memory
-    is shared, and a copy is made only where the dtype or the device differs). `device`: where the array is to live; by
-    default where the data are on a GPU, else the current device. `dtype`: the element type, taken from the data by default; vector and matrix
-    types take the last one or two dimensions of the data. `shape`: for new, zeroed memory, or to reshape the data.
+    `data`: anything NumPy, DLPack or `__cuda_array_interface__` understands, copied unless `copy=False` (then the
+    memory is shared, and a copy is made only where the dtype or the device differs). `device`: where the array is to
+    live; by default where the data are if they are on a GPU, else the current device. `dtype`: the element type, taken
+    from the data by default; vector and matrix types take the last one or two dimensions of the data. `shape`: for new,
+    zeroed memory, or to reshape the data.
     As an annotation: `array[float]`, `array(dtype=float, ndim=2)`. TypeError or ValueError for data that does not
     fit."""
 
@@ -286,7 +287,7 @@ class array:
         entries = index if isinstance(index, tuple) else (index,)
         if len(entries) > self.ndim or not all(isinstance(i, int | np.integer | slice) for i in entries):
             raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
-        return _wrap(self._data[(*entries, ...)], self.dtype, self.device)
+        return wrap(self._data[(*entries, ...)], self.dtype, self.device)
 
     def reshape(self, shape: int | Sequence[int]) -> array:
         """The same elements under another shape, without a copy; ValueError where that is impossible."""
@@ -296,7 +297,7 @@ class array:
             raise ValueError(
                 f"an array with strides {self.strides} cannot be reshaped to {shape} without a copy"
             ) from None
-        return _wrap(made, self.dtype, self.device)
+        return wrap(made, self.dtype, self.device)
 
     def flatten(self) -> array:
         """The same elements with one dimension."""
@@ -306,7 +307,7 @@ class array:
         """The dimensions reordered (reversed by default), as a view."""
         order = tuple(axes) if axes is not None else tuple(reversed(range(self.ndim)))
         inner = tuple(range(self.ndim, self._data.ndim))
-        return _wrap(self._data.transpose(order + inner), self.dtype, self.device)
+        return wrap(self._data.transpose(order + inner), self.dtype, self.device)
 
     def view(self, dtype: object) -> array:
         """The same memory under an element type of the same size."""
@@ -314,7 +315,7 @@ class array:
         if element_bytes(made) != element_bytes(self.dtype):
             raise ValueError(f"{made} and {self.dtype} differ in size")
         flat = _viewed(self._data, (*self.shape, components(self.dtype))).view(to_numpy(scalar_of(made)))
-        return _wrap(_viewed(flat, (*self.shape, *element_shape(made))), made, self.device)
+        return wrap(_viewed(flat, (*self.shape, *element_shape(made))), made, self.device)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -329,7 +330,8 @@ class array:
         return f"tg.array(shape={self.shape}, dtype={self.dtype}, device={self.device})"
 
 
-def _wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
+def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
+    """An array on memory that is described already."""
     made = object.__new__(array)
     made._bind(data, dtype, device)
     return made
@@ -406,6 +408,15 @@ def _found(data: Any) -> tuple[np.ndarray, Device]:
     return np.asarray(np.from_dlpack(data) if hasattr(data, "__dlpack__") else data), CPU
 
 
+def adopt(value: Any, dtype: ElementType | None) -> array:
+    """An array of another library as an argument of a launch: the same memory, wherever it is."""
+    if _may_be_on_device(value):
+        found = _interop().adopted(value, dtype)
+        if found is not None:
+            return found
+    return array(value, dtype=dtype, copy=False)
+
+
 def _may_be_on_device(data: Any) -> bool:
     """Whether another library's array is outside of the host's memory."""
     if hasattr(data, "__dlpack_device__"):
@@ -418,11 +429,10 @@ def _from_data(
 ) -> tuple[np.ndarray, Device]:
     """Data of any kind on a device. None: where they are; what is copied from the host goes to the current device."""
     source, home = _found(data)
-    if dtype is None and not isinstance(data, array | np.ndarray) and not hasattr(data, "__dlpack__"):
+    plain = not isinstance(data, array | np.ndarray) and not hasattr(data, "__dlpack__") and home is CPU
+    if dtype is None and plain and source.dtype in (np.float64, np.int64):
         # Python's numbers, and lists of them.
-        source = source.astype(
-            {np.float64: np.float32, np.int64: np.int32}.get(source.dtype.type, source.dtype)
-        )
+        source = source.astype(np.float32 if source.dtype == np.float64 else np.int32)
     target = to_numpy(scalar_of(dtype)) if dtype is not None else source.dtype
     where = device or (get_device() if copy and home is CPU else home)
     if not copy and source.dtype == target and where == home:
@@ -463,7 +473,7 @@ def empty(
     """A new array with unspecified elements."""
     made, where = element_type(dtype), get_device(device)
     memory = allocate((*_extents(shape), *element_shape(made)), scalar_of(made), where)
-    result = _wrap(memory, made, where)
+    result = wrap(memory, made, where)
     result.requires_grad = requires_grad
     return result
 

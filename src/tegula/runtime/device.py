@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,11 @@ class Device:
     What is asked of a CUDA device beyond its alias needs the driver: RuntimeError where it cannot be used."""
 
     alias: str
+    ordinal: int = field(init=False, repr=False, compare=False)
+    """The number of a CUDA device; -1 for the CPU."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ordinal", int(self.alias.partition(":")[2]) if self.is_cuda else -1)
 
     @property
     def is_cpu(self) -> bool:
@@ -26,11 +31,6 @@ class Device:
     @property
     def is_cuda(self) -> bool:
         return self.alias.startswith("cuda")
-
-    @property
-    def ordinal(self) -> int:
-        """The number of a CUDA device; -1 for the CPU."""
-        return int(self.alias.partition(":")[2]) if self.is_cuda else -1
 
     @property
     def name(self) -> str:

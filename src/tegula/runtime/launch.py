@@ -23,7 +23,6 @@ from tegula.runtime.pack import adopted
 from tegula.types import ArrayType, Type
 
 if TYPE_CHECKING:
-    from tegula.runtime.compile import Compiled
     from tegula.runtime.cuda.stream import Stream
 
 MAX_DIMS = 4
@@ -115,10 +114,11 @@ def launch(
 
     `dim`: threads per dimension, 1 to 4 of them (whole numbers; a float such as n / 4 may be one). `inputs`, `outputs`:
     the arguments, in the order of the parameters. The kernel runs where its arrays are; `device` must say the same, or
-    says it for a kernel without arrays. `stream`: of a CUDA device, by default that of this thread. `block_dim`: threads
-    per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch is complete on
-    return; on a GPU what a kernel finds while it runs is raised when its stream is next waited for. LaunchError for arguments that do not
-    fit; CompileError for a kernel that is wrong; RunError for what the kernel found while it ran."""
+    says it for a kernel without arrays. `stream`: of a CUDA device, by default that of this thread. `block_dim`:
+    threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch is complete
+    on return; on a GPU it runs later, and what the kernel found is raised when its stream is next waited for.
+    LaunchError for arguments that do not fit; CompileError for a kernel that is wrong; RunError for what the kernel
+    found while it ran."""
     if adjoint or adj_inputs or adj_outputs:
         raise LaunchError(
             "gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs="
@@ -207,7 +207,7 @@ def _named(x: object) -> str:
     return f"the function {x.__name__}" if isinstance(x, FunctionType) else repr(x)
 
 
-def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compiled, bytes]:
+def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Any, bytes]:
     """The compiled form for these arguments, and their bytes."""
     packers = kernel.packers
     if len(args) != len(packers):
@@ -271,7 +271,7 @@ def _device_of(kernel: Kernel, plan: _Plan, found: Sequence[Any]) -> Device:
 
 
 def _specialisation(
-    found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]], device: Device
+    found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]], device: Device = CPU
 ) -> Specialisation:
     types: list[Type] = []
     access: list[AccessClass | None] = []

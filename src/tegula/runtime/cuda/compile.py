@@ -11,6 +11,7 @@ from tegula.errors import SharedMemoryExceeded
 from tegula.ir import Kernel
 from tegula.runtime.cuda.context import Context, context, target
 from tegula.runtime.cuda.module import assembled, kept, loaded
+from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
 from tegula.target import CudaTarget
 
@@ -18,8 +19,8 @@ from tegula.target import CudaTarget
 @dataclass(slots=True)
 class CudaCompiled:
     """A kernel ready to be launched on one device. `function`: the driver's handle; `shared_bytes`: dynamic shared
-    memory of a block; `threads`: of a block; `sites`: the places that report to the host; `writes`: the positions of the
-    array parameters that it may write; `registers`, `spill_bytes`: as ptxas says, 0 where the driver compiled."""
+    memory of a block; `threads`: of a block; `sites`: the places that report to the host; `writes`: the positions of
+    the array parameters that it may write; `registers`, `spill_bytes`: as ptxas says, 0 where the driver compiled."""
 
     kernel: Kernel
     name: str
@@ -34,6 +35,8 @@ class CudaCompiled:
     registers: int
     spill_bytes: int
     code: bytes
+    stream: Stream
+    """The device's default stream."""
 
 
 def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -> CudaCompiled:
@@ -79,10 +82,19 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
     from tegula.runtime.compile import site_from_json
 
     where, data = context(device.ordinal), entry.metadata
-    module = loaded(where, entry)
-    function = module.function("kernel", data["shared"], data["threads"])
-    sites = [site_from_json(s) for s in data["sites"]]
-    numbers = data["shared"], data["threads"], sites, from_cache, tuple(data["writes"])
     return CudaCompiled(
-        kernel, kernel.name, device, where, function, *numbers, data["registers"], data["spills"], entry.code
+        kernel=kernel,
+        name=kernel.name,
+        device=device,
+        context=where,
+        function=loaded(where, entry).function("kernel", data["shared"], data["threads"]),
+        shared_bytes=data["shared"],
+        threads=data["threads"],
+        sites=[site_from_json(s) for s in data["sites"]],
+        from_cache=from_cache,
+        writes=tuple(data["writes"]),
+        registers=data["registers"],
+        spill_bytes=data["spills"],
+        code=entry.code,
+        stream=default_stream(device),
     )

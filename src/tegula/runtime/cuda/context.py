@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from tegula.errors import RunError
-from tegula.runtime.cuda.driver import NOT_READY, Unavailable, driver, text
+from tegula.runtime.cuda.driver import INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, Unavailable, driver, text
 from tegula.target import CudaTarget, cuda_target_for
 
 LEGACY = 1
@@ -58,6 +56,7 @@ class Context:
         self.driver = driver()
         self.device = _out(ctypes.c_int, "cuDeviceGet", ordinal)
         self.handle: int = _out(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", self.device)
+        self.launch_kernel = self.driver.cuLaunchKernelEx
         self.recent: deque[str] = deque(maxlen=8)
         self.fault: str | None = None
         # With one device, a wrong context of the calling thread is seen by the launch itself.
@@ -74,16 +73,6 @@ class Context:
 
     # Calls ---------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make the context that of the calling thread, which gets back one it had for another device."""
-        before = self.enter()
-        try:
-            yield
-        finally:
-            if before:
-                self.driver.cuCtxSetCurrent(before)
-
     def enter(self) -> int | None:
         """Make the context that of the calling thread for good; what it had before, None if there was none."""
         found = ctypes.c_void_p()
@@ -94,14 +83,36 @@ class Context:
         return found.value
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the driver in this context; RunError if it fails, or if the device had a fault before."""
+        """Call a function of the driver in this context; RunError if it fails, or if the device had a fault before.
+
+        The calling thread gets back the context that it had for another device."""
         self.check(self.status(name, *arguments))
 
     def status(self, name: str, *arguments: Any) -> int:
         """Call a function of the driver in this context; its error code."""
-        self.check_usable()
-        with self.current():
-            return getattr(self.driver, name)(*arguments)
+        if self.fault is not None:
+            self.check_usable()
+        before = self.enter()
+        code = getattr(self.driver, name)(*arguments)
+        if before:
+            self.driver.cuCtxSetCurrent(before)
+        return code
+
+    def submit(self, function: Any, *arguments: Any) -> None:
+        """Call a function that puts work into a stream. With one device the calling thread's context is looked at only
+        if the driver refuses, which saves a call."""
+        if self.fault is not None:
+            self.check_usable()
+        before = None if self.alone else self.enter()
+        code = function(*arguments)
+        if code:
+            if code in (INVALID_CONTEXT, INVALID_HANDLE):
+                # This thread has had no context yet, or another library's.
+                self.enter()
+                code = function(*arguments)
+            self.check(code)
+        if before:
+            self.driver.cuCtxSetCurrent(before)
 
     def make(self, kind: Any, name: str, *arguments: Any) -> Any:
         """Call a function whose first argument takes what it makes, and return that."""
@@ -184,7 +195,7 @@ def contexts() -> list[Context]:
     return list(_contexts.made.values())
 
 
-# Properties of devices, for which no context is needed ------------------------------------------------------------------
+# Properties of devices, for which no context is needed ---------------------------------------------------------------
 
 
 def device_count() -> int:

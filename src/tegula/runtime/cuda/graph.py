@@ -35,7 +35,7 @@ class Graph:
             self.context.call("cuGraphDestroy", handle)
 
     def launch(self, stream: Stream) -> None:
-        self.context.call("cuGraphLaunch", self.handle, stream.handle)
+        self.context.submit(self.context.driver.cuGraphLaunch, self.handle, stream.handle)
         self.context.recent.append("a recorded graph")
         for reports in self.reports:
             expect(self.context, stream.handle, reports, recorded=True)
@@ -96,9 +96,9 @@ def capture_begin(
 ) -> None:
     """Record the launches and copies of this thread instead of doing them, until `capture_end`.
 
-    They are those of `stream`, by default of this thread's stream on `device`. Kernels that were not compiled before are
-    compiled while recording; `force_module_load` is accepted and changes nothing. LaunchError on a CPU device, or if the
-    stream is being recorded already."""
+    They are those of `stream`, by default of this thread's stream on `device`. Kernels that were not compiled before
+    are compiled while recording; `force_module_load` is accepted and changes nothing. LaunchError on a CPU device, or
+    if the stream is being recorded already."""
     target = stream if stream is not None else stream_on(_recordable(device))
     if recording(target) is not None:
         raise LaunchError("launches of this stream are being recorded already", "call capture_end first")

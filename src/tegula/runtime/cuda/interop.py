@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from tegula.runtime.array import array
+from tegula.runtime.array import array, wrap
 from tegula.runtime.cuda.context import LEGACY
 from tegula.runtime.cuda.memory import address_of, described, ordinal_of
 from tegula.runtime.cuda.stream import Stream, stream_on
 from tegula.runtime.device import Device, cuda_device
-from tegula.types import DTYPES, from_numpy, to_numpy
+from tegula.types import DTYPES, ElementType, from_numpy, to_numpy
 
 CUDA, CUDA_HOST, CUDA_MANAGED = 2, 3, 13
 """Kinds of devices in DLPack."""
@@ -46,20 +46,28 @@ def _managed(capsule: Any) -> _Managed:
     return _Managed.from_address(get(capsule, b"dltensor"))
 
 
-# From others -------------------------------------------------------------------------------------------------------------
+# From others ---------------------------------------------------------------------------------------------------------
 
 
-def on_device(value: Any) -> tuple[np.ndarray, Device] | None:
+def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | None:
     """The description of an array of another library in device memory, and its device; None for one on the host.
 
-    Work of this thread's stream on it waits for what its library has announced. ValueError for a dtype that Tegula does
-    not have."""
+    `ordered`: have this thread's stream wait for the work that its library has begun on it; a launch does not need that
+    for PyTorch and CuPy, because it goes to their stream. ValueError for a dtype that Tegula does not have."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
-        return _of_torch(value) if value.is_cuda else None
+        if not value.is_cuda:
+            return None
+        made = _of_torch(value)
+        if ordered:
+            _wait_for(made[1], _handle_of(made[1], (value,)))
+        return made
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is not None:
-        return _of_interface(value, interface)
+        made = _of_interface(value, interface)
+        if ordered or _handle_of(made[1], (value,)) is None:
+            _wait_for(made[1], interface.get("stream"))
+        return made
     if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in (CUDA, CUDA_MANAGED):
         return _of_dlpack(value, int(value.__dlpack_device__()[1]))
     return None
@@ -76,6 +84,34 @@ def _of_torch(tensor: Any) -> tuple[np.ndarray, Device]:
     return made, cuda_device(f"cuda:{tensor.get_device()}")
 
 
+_adopted: dict[tuple[Any, ...], array] = {}
+"""Arrays on tensors of recent launches, by all that describes them. They own nothing: the launch has the tensor."""
+MOST_ADOPTED = 4096
+
+
+def adopted(value: Any, dtype: ElementType | None) -> array | None:
+    """An argument of a launch, of another library, as an array on the same memory; None for one on the host.
+
+    `dtype`: the vector or matrix type to see its last dimensions as."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor) or not value.is_cuda:
+        found = on_device(value, ordered=False)
+        return None if found is None else wrap(found[0], dtype or from_numpy(found[0].dtype), found[1])
+    key = (value.data_ptr(), value.shape, value.stride(), value.dtype, value.get_device(), dtype)
+    made = _adopted.get(key)
+    if made is None:
+        data, device = _of_torch(value)
+        made = wrap(
+            described(key[0], data.shape, data.strides, data.dtype, None),
+            dtype or from_numpy(data.dtype),
+            device,
+        )
+        if len(_adopted) >= MOST_ADOPTED:
+            _adopted.clear()
+        _adopted[key] = made
+    return made
+
+
 def _of_interface(value: Any, interface: dict[str, Any]) -> tuple[np.ndarray, Device]:
     dtype = np.dtype(interface["typestr"])
     from_numpy(dtype)
@@ -83,7 +119,6 @@ def _of_interface(value: Any, interface: dict[str, Any]) -> tuple[np.ndarray, De
     made = described(address, interface["shape"], interface.get("strides"), dtype, value)
     made.flags.writeable = not read_only
     device = cuda_device(f"cuda:{ordinal_of(address)}")
-    _wait_for(device, interface.get("stream"))
     return made, device
 
 
@@ -147,7 +182,7 @@ def _handle_of(device: Device, args: tuple[Any, ...]) -> int | None:
     return None
 
 
-# For others --------------------------------------------------------------------------------------------------------------
+# For others ----------------------------------------------------------------------------------------------------------
 
 
 def cuda_array_interface(data: np.ndarray, device: Device) -> dict[str, Any]:
@@ -169,8 +204,8 @@ def cuda_array_interface(data: np.ndarray, device: Device) -> dict[str, Any]:
 
 
 def dlpack(data: np.ndarray, device: Device, stream: int | None = None) -> Any:
-    """A DLPack capsule. `stream`: the consumer's, which is made to wait for ours; None or 1 is the default one, -1 means
-    that nothing is to wait. BufferError for memory that may not be written."""
+    """A DLPack capsule. `stream`: the consumer's, which is made to wait for ours; None or 1 is the default one, -1
+    means that nothing is to wait. BufferError for memory that may not be written."""
     ours = stream_on(device)
     if stream != -1:
         consumer = Stream(device, cuda_stream=stream or LEGACY)

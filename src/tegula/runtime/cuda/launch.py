@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
-from tegula.runtime.cuda.driver import INVALID_CONTEXT, INVALID_HANDLE
 from tegula.runtime.cuda.graph import recording
 from tegula.runtime.cuda.interop import foreign_stream
 from tegula.runtime.cuda.report import PinnedReports, expect
-from tegula.runtime.cuda.stream import Stream, stream_on
+from tegula.runtime.cuda.stream import Stream, chosen
 
 if TYPE_CHECKING:
     from tegula.runtime.cuda.compile import CudaCompiled
@@ -27,6 +26,8 @@ ARGUMENTS = 128
 MOST_BYTES = 32764
 """Bytes of arguments that a kernel may have."""
 NO_REPORT = bytes(8)
+OURS = frozenset({array, int, float, bool})
+"""Types of arguments that no other library's stream works on."""
 
 
 class _Local(threading.local):
@@ -49,22 +50,10 @@ def enqueue(
 ) -> None:
     """Put a kernel into a stream; it reads `packed` as its only argument. RunError if the driver refuses."""
     context, local = stream.context, _local
-    if context.fault is not None:
-        context.check_usable()
     memory = local.memory
     CONFIGURATION.pack_into(memory, 0, blocks, 1, 1, threads, 1, 1, shared_bytes, stream.handle, 0, 0)
     memory[ARGUMENTS : ARGUMENTS + len(packed)] = packed
-    before = None if context.alone else context.enter()
-    launch_kernel = context.driver.cuLaunchKernelEx
-    code = launch_kernel(local.configuration, function, local.parameters, None)
-    if code:
-        if code in (INVALID_CONTEXT, INVALID_HANDLE):
-            # This thread has had no context yet, or another library's.
-            context.enter()
-            code = launch_kernel(local.configuration, function, local.parameters, None)
-        context.check(code)
-    if before:
-        context.driver.cuCtxSetCurrent(before)
+    context.submit(context.launch_kernel, local.configuration, function, local.parameters, None)
     context.recent.append(name)
 
 
@@ -80,12 +69,11 @@ def launch_on_device(
             "use a larger block_dim, or launch several times",
         )
     if stream is None:
-        stream = stream_on(compiled.device)
-        for value in args:
-            if type(value) is not array and hasattr(value, "__dlpack__"):
-                with foreign_stream(stream, args) as found:
-                    _launch(compiled, blocks, packed, found, args)
-                return
+        stream = chosen.streams.get(compiled.device.ordinal) or compiled.stream
+        if not OURS.issuperset(map(type, args)):
+            with foreign_stream(stream, args) as found:
+                _launch(compiled, blocks, packed, found, args)
+            return
     elif stream.device != compiled.device:
         raise LaunchError(
             f"kernel {compiled.name}: the stream is one of {stream.device}, the arguments are on {compiled.device}",

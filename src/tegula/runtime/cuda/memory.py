@@ -1,7 +1,7 @@
 """Memory of devices, and copies from, to and inside it.
 
-An array on a device is described by a NumPy array at the device's address, which knows shape, strides and dtype and makes
-views. The host cannot read it: whatever would look at its elements goes through the functions here."""
+An array on a device is described by a NumPy array at the device's address, which knows shape, strides and dtype and
+makes views. The host cannot read it: whatever would look at its elements goes through the functions here."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def is_packed(data: np.ndarray) -> bool:
     return data.flags.c_contiguous
 
 
-# Copies ------------------------------------------------------------------------------------------------------------------
+# Copies --------------------------------------------------------------------------------------------------------------
 
 
 def upload(device: Device, target: np.ndarray, source: np.ndarray) -> None:

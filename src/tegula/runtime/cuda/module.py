@@ -73,7 +73,7 @@ def _compiled_by_driver(context: Context, code: bytes) -> int:
 
 
 def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, bool]:
-    """The entry for everything that code depends on, from the disk cache or else from `make()`; whether it was there."""
+    """The entry for everything that code depends on, from the disk cache or else from `make()`; whether it was kept."""
     store = disk.Cache(disk.directory(config.kernel_cache_dir)) if config.cache_kernels else None
     name = disk.key([*parts, target.key, ptx.identity(config.ptxas)])
     entry = store.get(name) if store is not None else None

@@ -66,7 +66,7 @@ class _Queue:
                 return self.free.pop()
         size = (RECORDS + 1) * RECORD_SLOTS * 8
         address = context.make(ctypes.c_void_p, "cuMemHostAlloc", size, PORTABLE | MAPPED)
-        made = np.frombuffer((ctypes.c_char * size).from_address(address), np.int64)
+        made = np.ctypeslib.as_array((ctypes.c_int64 * (size // 8)).from_address(address))
         made[0] = 0
         return made
 

@@ -20,9 +20,9 @@ DISABLE_TIMING = 2
 class Stream:
     """A queue of work on one CUDA device, done in order. `device`: the current one by default; ValueError for a CPU.
 
-    `priority`: lower numbers go first (0, the default, is the lowest). `cuda_stream`: the handle of a stream that another
-    library made and keeps alive; it is used, not owned. Work in the default stream waits for that in all streams made
-    here, and the other way round."""
+    `priority`: lower numbers go first (0, the default, is the lowest). `cuda_stream`: the handle of a stream that
+    another library made and keeps alive; it is used, not owned. Work in the default stream waits for that in all
+    streams made here, and the other way round."""
 
     def __init__(
         self, device: Device | str | None = None, priority: int = 0, cuda_stream: int | None = None
@@ -118,17 +118,17 @@ class Event:
             self.context.status("cuEventDestroy_v2", self.handle)
 
 
-# The stream that work goes to --------------------------------------------------------------------------------------------
+# The stream that work goes to ----------------------------------------------------------------------------------------
 
 
-class _Current(threading.local):
+class _Chosen(threading.local):
     """The streams that this thread has chosen, by device."""
 
     def __init__(self) -> None:
         self.streams: dict[int, Stream] = {}
 
 
-_current = _Current()
+chosen = _Chosen()
 _defaults: dict[Context, Stream] = {}
 
 
@@ -143,7 +143,7 @@ def default_stream(device: Device) -> Stream:
 
 def stream_on(device: Device) -> Stream:
     """The stream that work of this thread on a device goes to."""
-    return _current.streams.get(device.ordinal) or default_stream(device)
+    return chosen.streams.get(device.ordinal) or default_stream(device)
 
 
 def get_stream(device: Device | str | None = None) -> Stream:
@@ -156,16 +156,17 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
 
     `sync`: let it wait for what is in the stream chosen before."""
     where = stream.device if stream is not None else cuda_device(device)
-    chosen = stream if stream is not None else default_stream(where)
+    wanted = stream if stream is not None else default_stream(where)
     if sync:
-        chosen.wait_stream(stream_on(where))
-    _current.streams[where.ordinal] = chosen
+        wanted.wait_stream(stream_on(where))
+    chosen.streams[where.ordinal] = wanted
 
 
 class ScopedStream:
     """The stream of this thread on its device inside a `with` block; None changes nothing.
 
-    `sync_enter`: let it wait for what is in the stream chosen before; `sync_exit`: let that wait for the block's work."""
+    `sync_enter`: let it wait for what is in the stream chosen before; `sync_exit`: let that wait for the block's
+    work."""
 
     def __init__(self, stream: Stream | None, sync_enter: bool = True, sync_exit: bool = False) -> None:
         self.stream, self.sync_enter, self.sync_exit = stream, sync_enter, sync_exit

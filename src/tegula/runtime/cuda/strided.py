@@ -19,8 +19,8 @@ MAX_RANK = 6
 ARGUMENTS = struct.Struct(f"<4q{3 * MAX_RANK}q")
 SIZES = (1, 2, 4, 8)
 
-# The element with a flat index, by the extents and strides in %args: target, source, count, rank, extents, strides of the
-# target in bytes, strides of the source in bytes.
+# The element with a flat index, by the extents and strides in %args: target, source, count, rank, extents, strides of
+# the target in bytes, strides of the source in bytes.
 ELEMENT = """
 define internal void @element<SIZE>(ptr %args, i64 %flat) alwaysinline {
 entry:
