@@ -29,23 +29,30 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    missing = no_cuda() if any("gpu" in item.keywords for item in items) else None
+def pytest_report_header() -> str:
+    return f"GPU tests: {no_cuda() or 'run'}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Markers by folder; tests that need a GPU are left out where there is none, as the header says."""
     for item in items:
         path = item.path.relative_to(TESTS)
         if len(path.parts) > 1 and path.parts[0] not in WITHOUT_MACHINE_CODE:
             item.add_marker("native")
-        if missing and "gpu" in item.keywords:
-            item.add_marker(pytest.mark.skip(reason=missing))
+        if path.parts[0] == "gpu":
+            item.add_marker("gpu")
+    if no_cuda() is not None:
+        without = [item for item in items if "gpu" in item.keywords]
+        config.hook.pytest_deselected(items=without)
+        items[:] = [item for item in items if "gpu" not in item.keywords]
 
 
 def no_cuda() -> str | None:
     """Why CUDA cannot be used here; None if it can."""
-    from tegula.runtime.cuda import describe_devices
+    from tegula.runtime.cuda.driver import Unavailable, driver
 
     try:
-        return None if describe_devices() else "needs a CUDA device"
-    except ImportError:
-        return "needs the extra 'gpu'"
-    except RuntimeError as error:
-        return f"needs a CUDA device: {error}"
+        driver()
+    except Unavailable as error:
+        return f"left out, {error}"
+    return None

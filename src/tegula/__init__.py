@@ -18,7 +18,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from tegula.api import NAMES
+    from tegula.api import LAZY, NAMES
     from tegula.ops import PUBLIC
 
-    return sorted({*globals(), *NAMES, *PUBLIC})
+    return sorted({*globals(), *LAZY, *NAMES, *PUBLIC})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from tegula.errors import (
@@ -38,9 +39,13 @@ from tegula.runtime.config import config
 from tegula.runtime.device import (
     Device,
     ScopedDevice,
+    get_cuda_device_count,
+    get_cuda_devices,
     get_device,
     get_devices,
+    get_preferred_device,
     is_cpu_available,
+    is_cuda_available,
     set_device,
     synchronize,
     synchronize_device,
@@ -49,18 +54,33 @@ from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch, launch_tiled
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
+_NOT_OURS = ("annotations", "Any", "import_module")
+
 NAMES: dict[str, Any] = {
-    **{k: v for k, v in globals().items() if not k.startswith("_") and k not in ("annotations", "Any")},
+    **{k: v for k, v in globals().items() if not k.startswith("_") and k not in _NOT_OURS},
     **CONSTANTS,
     **DTYPES,
     **NAMED_ELEMENTS,
 }
 
 
+# Streams and recorded graphs belong to GPUs: the modules that hold them are loaded when one is first asked for.
+LAZY = {
+    **dict.fromkeys(("Event", "ScopedStream", "Stream"), "stream"),
+    **dict.fromkeys(("get_stream", "set_stream", "stream_from_torch", "synchronize_stream"), "stream"),
+    **dict.fromkeys(("get_event_elapsed_time", "record_event", "synchronize_event"), "stream"),
+    **dict.fromkeys(("wait_event", "wait_stream"), "stream"),
+    **dict.fromkeys(("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"), "graph"),
+}
+"""Public names by the module of `tegula.runtime.cuda` that defines them."""
+
+
 def lookup(name: str) -> Any:
     """The public object of that name; AttributeError if there is none.
 
     Functions that work inside kernels only are made when they are first asked for."""
+    if name in LAZY:
+        return getattr(import_module(f"tegula.runtime.cuda.{LAZY[name]}"), name)
     if name in PUBLIC:
         return PublicFunction(name, PUBLIC[name].__doc__)
     if not name.startswith("_"):
@@ -108,5 +128,6 @@ __all__ = [
         "set_device",
         "static",
     ),
+    *("get_cuda_device_count", "get_cuda_devices", "get_preferred_device", "is_cuda_available"),
     *("synchronize", "synchronize_device", "tile", "zeros", "zeros_like"),
 ]

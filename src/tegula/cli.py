@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import sys
 from importlib import metadata
-from pathlib import Path
-from shutil import which
 from typing import TYPE_CHECKING
 
 try:
@@ -67,14 +65,14 @@ def doctor() -> None:
     table.add_column(style="bold")
     table.add_column(overflow="fold")
     table.add_row("python", sys.version.split()[0])
-    for package in ("tegula", "numpy", "llvmlite", "ml_dtypes", "cuda-core", "cuda-bindings"):
+    for package in ("tegula", "numpy", "llvmlite", "ml_dtypes", "nvidia-cuda-nvcc"):
         table.add_row(package, _version(package) or "[dim]not installed[/dim]")
     table.add_row("CPU target", target)
     cache = _cache()
     table.add_row("kernel cache", f"{cache.path} ({_amount(cache)})")
     for row in _cuda_devices():
         table.add_row("CUDA", row)
-    table.add_row("ptxas", _ptxas() or "[dim]not found; the driver's compiler is used[/dim]")
+    table.add_row("ptxas", _ptxas())
     _console().print(table)
     sys.exit(0 if usable else 1)
 
@@ -122,30 +120,31 @@ def _cpu_target() -> tuple[str, bool]:
 
 
 def _cuda_devices() -> list[str]:
-    """One line per CUDA device, or the reason why there is none."""
+    """The driver and one line per CUDA device, or the reason why there is none."""
     from rich.markup import escape
 
-    from tegula.runtime.cuda import describe_devices
+    from tegula.runtime.cuda.context import describe_devices
+    from tegula.runtime.cuda.driver import Unavailable, version_text
 
     try:
-        return [escape(line) for line in describe_devices()] or ["[dim]no devices[/dim]"]
-    except ImportError:
-        return ["[dim]no devices: the extra 'gpu' is not installed[/dim]"]
-    except RuntimeError as error:
+        return [f"driver for CUDA {version_text()}", *(escape(line) for line in describe_devices())]
+    except Unavailable as error:
         return [f"[dim]no devices: {escape(str(error))}[/dim]"]
 
 
-def _ptxas() -> str | None:
-    """The PTX compiler of a toolkit on the PATH, else that of the extra 'offline'."""
-    found = which("ptxas")
-    if found:
-        return found
-    if _version("nvidia-cuda-nvcc") is None:
-        return None
-    for file in metadata.files("nvidia-cuda-nvcc") or []:
-        if Path(file).name == "ptxas":
-            return str(file.locate())
-    return None
+def _ptxas() -> str:
+    """The compilers of PTX in the order they are used, with their versions."""
+    from rich.markup import escape
+
+    from tegula.backend.ptx import candidates, version
+    from tegula.runtime.config import config
+
+    try:
+        found = candidates(config.ptxas)
+    except FileNotFoundError as error:
+        return f"[red]{escape(str(error))}[/red]"
+    lines = [escape(f"{path} ({version(path)})") for path in found]
+    return "\n".join(lines) or "[dim]not found; the driver's compiler is used[/dim]"
 
 
 if __name__ == "__main__":

@@ -28,6 +28,87 @@ class CpuTarget:
         return self.triple.startswith("x86_64")
 
 
+@dataclass(frozen=True, slots=True)
+class CudaTarget:
+    """A generation of GPUs: LLVM's name for it, the PTX version it needs, and what its multiprocessors hold.
+
+    `shared_per_block`: bytes of shared memory that one block may ask for; `shared_per_sm`: of all blocks together.
+    `tensor_cores`: the best matrix instruction, "mma" (warps), "wgmma" (warp groups) or "tcgen05". `bulk_copies`:
+    whether tensor maps and mbarriers are there."""
+
+    arch: str
+    ptx: str
+    shared_per_block: int
+    shared_per_sm: int
+    warps_per_sm: int
+    tensor_cores: str
+    bulk_copies: bool
+    registers_per_sm: int = 65536
+    registers_per_thread: int = 255
+    threads_per_block: int = 1024
+
+    @property
+    def triple(self) -> str:
+        return "nvptx64-nvidia-cuda"
+
+    @property
+    def features(self) -> str:
+        return f"+{self.ptx}"
+
+    @property
+    def key(self) -> str:
+        """What compiled code depends on."""
+        return f"{self.triple}/{self.arch}/{self.ptx}"
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """The least compute capability that runs its code."""
+        number = int("".join(c for c in self.arch if c.isdigit()))
+        return number // 10, number % 10
+
+
+def _cuda(
+    arch: str, ptx: str, block_kib: int, sm_kib: int, warps: int, tensor_cores: str, bulk: bool
+) -> CudaTarget:
+    return CudaTarget(arch, ptx, block_kib << 10, sm_kib << 10, warps, tensor_cores, bulk)
+
+
+# Code for an architecture whose name ends in "a" runs on that compute capability only; code for others also on later
+# ones of the same major number.
+CUDA_TARGETS = {
+    target.arch: target
+    for target in (
+        _cuda("sm_80", "ptx80", 163, 164, 64, "mma", False),
+        _cuda("sm_86", "ptx80", 99, 100, 48, "mma", False),
+        _cuda("sm_87", "ptx80", 163, 164, 48, "mma", False),
+        _cuda("sm_89", "ptx80", 99, 100, 48, "mma", False),
+        _cuda("sm_90a", "ptx80", 227, 228, 64, "wgmma", True),
+        _cuda("sm_100a", "ptx86", 227, 228, 64, "tcgen05", True),
+        _cuda("sm_103a", "ptx88", 227, 228, 64, "tcgen05", True),
+        _cuda("sm_120a", "ptx87", 99, 100, 48, "mma", True),
+        _cuda("sm_121a", "ptx88", 99, 100, 48, "mma", True),
+    )
+}
+
+
+def get_cuda_target(arch: str = "sm_90a") -> CudaTarget:
+    """The GPU generation of that name; ValueError for an unknown one."""
+    if arch not in CUDA_TARGETS:
+        raise ValueError(f"there is no CUDA target {arch!r}; targets: {', '.join(CUDA_TARGETS)}")
+    return CUDA_TARGETS[arch]
+
+
+def cuda_target_for(major: int, minor: int) -> CudaTarget:
+    """The target of a GPU with that compute capability: its own, or the closest earlier one whose code it runs.
+
+    RuntimeError if there is none."""
+    for target in reversed(CUDA_TARGETS.values()):
+        own = target.capability
+        if own == (major, minor) or (not target.arch.endswith("a") and own[0] == major and own[1] <= minor):
+            return target
+    raise RuntimeError(f"Tegula has no target for GPUs of compute capability {major}.{minor}")
+
+
 _X86 = "x86_64-unknown-linux-gnu"
 _ARM = "aarch64-unknown-linux-gnu"
 NAMED = {
@@ -98,15 +179,3 @@ def _cpu_flags() -> frozenset[str]:
             if line.startswith(("flags", "Features")):
                 return frozenset(line.split(":", 1)[1].split())
     return frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class CudaTarget:
-    """An NVIDIA GPU to compile for: `arch` as in sm_90a."""
-
-    arch: str
-
-    @property
-    def key(self) -> str:
-        """What compiled code depends on."""
-        return f"nvptx64/{self.arch}"

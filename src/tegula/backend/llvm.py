@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -9,8 +10,9 @@ import llvmlite.binding as llvm
 
 from tegula.backend.loader import undefined_symbols
 from tegula.backend.memory_functions import MEMORY_FUNCTIONS, NAMES
+from tegula.backend.ptx_repairs import repaired
 from tegula.errors import InternalError
-from tegula.target import CpuTarget
+from tegula.target import CpuTarget, CudaTarget, get_cuda_target
 
 _MEMORY_INTRINSICS = tuple(f"llvm.{name}." for name in sorted(NAMES))
 
@@ -18,8 +20,12 @@ _MEMORY_INTRINSICS = tuple(f"llvm.{name}." for name in sorted(NAMES))
 @cache
 def _machine(target: CpuTarget) -> Any:
     """LLVM's compiler for a target; safe for several threads, because llvmlite runs one call at a time."""
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
+    if target.is_x86 == llvm.get_default_triple().startswith("x86_64"):
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     llvm.initialize_native_asmparser()
     made = llvm.Target.from_triple(target.triple)
     return made.create_target_machine(
@@ -85,3 +91,70 @@ def compile_object(ir_text: str, target: CpuTarget, optimise: bool = True) -> by
 def assembly(ir_text: str, target: CpuTarget, optimise: bool = True) -> str:
     """The machine code as assembly text."""
     return _machine(target).emit_assembly(_final(ir_text, target, optimise, complete=False))
+
+
+# PTX -----------------------------------------------------------------------------------------------------------------
+
+# Mathematical intrinsics that LLVM has no PTX for: it would end the process instead of raising.
+_MATHEMATICS = re.compile(
+    r"@llvm\.((?:exp|exp10|log|log2|log10|pow|powi|tan|sinh|cosh|asin|acos|atan|atan2|modf|sincos)\.\S+?"
+    r"|(?:exp2|sin|cos|tanh)\.f64)\("
+)
+# These have PTX only as approximations, which the call must allow.
+_APPROXIMATE = re.compile(r"^.*\bcall(.*)@llvm\.(sin|cos|tanh)\.[bf]\w+\(.*$", re.MULTILINE)
+
+
+@cache
+def _cuda_machine(target: CudaTarget) -> Any:
+    # llvmlite cannot initialise one foreign target alone.
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    made = llvm.Target.from_triple(target.triple)
+    return made.create_target_machine(cpu=target.arch, features=target.features, opt=3)
+
+
+def compile_ptx(ir_text: str, arch: str) -> str:
+    """LLVM IR text as PTX for a GPU generation such as "sm_90a".
+
+    InternalError if LLVM refuses the text, with the line, or if it calls functions that it does not hold; ValueError
+    for an unknown `arch`."""
+    target = get_cuda_target(arch)
+    _check_intrinsics(ir_text)
+    module = _ptx_module(ir_text, target)
+    missing = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    if missing:
+        raise InternalError(f"generated code calls functions that it does not hold: {', '.join(missing)}")
+    _optimise_ptx(module, target)
+    return repaired(_cuda_machine(target).emit_assembly(module))
+
+
+def _ptx_module(ir_text: str, target: CudaTarget) -> Any:
+    machine = _cuda_machine(target)
+    try:
+        module = llvm.parse_assembly(ir_text, context=llvm.create_context())
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"LLVM refused the generated code: {error}") from error
+    module.triple = target.triple
+    module.data_layout = str(machine.target_data)
+    return module
+
+
+def _check_intrinsics(ir_text: str) -> None:
+    found = _MATHEMATICS.search(ir_text)
+    if found:
+        raise InternalError(f"llvm.{found[1]} has no PTX")
+    for call in _APPROXIMATE.finditer(ir_text):
+        if not {"afn", "fast"} & set(call[1].split()):
+            raise InternalError(f"llvm.{call[2]} has PTX only as an approximation (afn): {call[0].strip()}")
+
+
+def _optimise_ptx(module: Any, target: CudaTarget) -> None:
+    """LLVM's O1 without unrolling: ptxas allocates, schedules and unrolls by itself."""
+    options = llvm.create_pipeline_tuning_options(speed_level=1)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    options.loop_interleaving = False
+    builder = llvm.create_pass_builder(_cuda_machine(target), options)
+    builder.getModulePassManager().run(module, builder)

@@ -14,6 +14,7 @@ from tegula.runtime.device import CPU, Device, get_device
 from tegula.types import (
     DType,
     ElementType,
+    components,
     element_bytes,
     element_shape,
     element_type,
@@ -24,6 +25,8 @@ from tegula.types import (
 
 ALIGNMENT = 64
 MAX_NDIM = 4
+DLPACK_CPU = 1
+"""DLPack's number for the memory of the host."""
 
 SPECIALISATIONS: list[Any] = []
 """What an argument is specialised on, by its small number."""
@@ -40,21 +43,46 @@ def launch_id(specialisation: Any) -> int:
     return found
 
 
-def allocate(shape: Sequence[int], dtype: DType) -> np.ndarray:
-    """Uninitialised memory for a packed array, 64-byte aligned."""
+def device_of(specialisation: tuple[Any, ...]) -> Device:
+    """Where an array is, by what it is specialised on."""
+    return specialisation[3] if len(specialisation) > 3 else CPU
+
+
+def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.ndarray:
+    """Uninitialised memory for a packed array: 64-byte aligned, on a GPU 256-byte aligned.
+
+    Memory of a GPU is described by a NumPy array that must not be read: see runtime/cuda/memory.py."""
     numpy_dtype = to_numpy(dtype)
+    if device is not CPU:
+        return _cuda_memory().allocate(device, shape, numpy_dtype)
     size = int(np.prod(shape, dtype=np.int64)) * numpy_dtype.itemsize
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size].view(numpy_dtype).reshape(tuple(shape))
 
 
+def _cuda_memory() -> Any:
+    """Memory of GPUs, loaded when it is first asked for."""
+    from tegula.runtime.cuda import memory
+
+    return memory
+
+
+def _interop() -> Any:
+    """Arrays of other libraries on GPUs, loaded when they are first asked for."""
+    from tegula.runtime.cuda import interop
+
+    return interop
+
+
 class array:
     """An array of scalars, vectors or matrices with 1 to 4 dimensions and any strides.
 
-    `data`: anything NumPy or DLPack understands, copied unless `copy=False` (then the memory is shared, and a copy is
-    made only where the dtype differs). `dtype`: the element type, taken from the data by default; vector and matrix
-    types take the last one or two dimensions of the data. `shape`: for new, zeroed memory, or to reshape the data.
+    `data`: anything NumPy, DLPack or `__cuda_array_interface__` understands, copied unless `copy=False` (then the
+    memory is shared, and a copy is made only where the dtype or the device differs). `device`: where the array is to
+    live; by default where the data are if they are on a GPU, else the current device. `dtype`: the element type, taken
+    from the data by default; vector and matrix types take the last one or two dimensions of the data. `shape`: for new,
+    zeroed memory, or to reshape the data.
     As an annotation: `array[float]`, `array(dtype=float, ndim=2)`. TypeError or ValueError for data that does not
     fit."""
 
@@ -97,16 +125,19 @@ class array:
         requires_grad: bool = False,
     ) -> None:
         made = element_type(dtype) if dtype is not None else None
-        host = _from_data(data, made, copy) if data is not None else None
+        where = get_device(device) if device is not None or data is None else None
         extents = _extents(shape) if shape is not None else None
-        if made is None:
-            made = from_numpy(host.dtype) if host is not None else element_type(float)
-        if host is None:
-            host = allocate((*(extents or ()), *element_shape(made)), scalar_of(made))
-            host.fill(0)
-        elif extents is not None:
-            host = host.reshape((*extents, *element_shape(made)))
-        self._bind(host, made, get_device(device), ndim)
+        if data is None:
+            made = made or element_type(float)
+            where = where or CPU
+            memory = allocate((*(extents or ()), *element_shape(made)), scalar_of(made), where)
+            _filled(memory, where, 0)
+        else:
+            memory, where = _from_data(data, made, copy, where)
+            made = made or from_numpy(memory.dtype)
+            if extents is not None:
+                memory = _reshaped(memory, where, (*extents, *element_shape(made)))
+        self._bind(memory, made, where, ndim)
         self.requires_grad = requires_grad
 
     def _bind(
@@ -118,7 +149,7 @@ class array:
         if rank < 0 or data.shape[rank:] != inner:
             raise ValueError(f"data of shape {data.shape} does not hold elements of type {dtype}")
         if rank == 0:
-            data, rank = data.reshape((1, *data.shape)), 1
+            data, rank = data[None], 1
         if not 1 <= rank <= MAX_NDIM:
             raise ValueError(f"an array has 1 to {MAX_NDIM} dimensions, got {rank}")
         if ndim is not None and ndim != rank:
@@ -152,7 +183,8 @@ class array:
         while align > 1 and any(x % align for x in (address, *strides[:-1])):
             align //= 2
         self.access = AccessClass(align, contiguous, dense)
-        self.launch_id = launch_id((self.dtype, rank, self.access))
+        home = () if self.device is CPU else (self.device,)
+        self.launch_id = launch_id((self.dtype, rank, self.access, *home))
         self.low, self.high = low, low if empty else high
         self.packed = struct.pack(f"<{1 + 2 * rank}q", address, *shape, *strides)
 
@@ -185,45 +217,67 @@ class array:
     # Conversions -----------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
-        """The data as a NumPy array of shape (*shape, *element shape). On a CPU it shares memory."""
-        return self._data
+        """The data as a NumPy array of shape (*shape, *element shape).
+
+        On a CPU it shares memory. From a GPU it is a copy, made once the work in this thread's stream is done: RunError
+        for what the kernels there found."""
+        return self._data if self.device is CPU else _cuda_memory().download(self.device, self._data)
 
     def list(self) -> list[Any]:
-        return self._data.tolist()
+        return self.numpy().tolist()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self._data, dtype, copy=copy)
+        if self.device is CPU:
+            return np.array(self._data, dtype, copy=copy)
+        if copy is False:
+            raise ValueError(f"an array on {self.device} can be read on the host as a copy only")
+        return np.asarray(self.numpy(), dtype)
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
+        if self.device is not CPU:
+            raise AttributeError(f"an array on {self.device} is not in the host's memory; numpy() copies it")
         return self._data.__array_interface__
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.device is CPU:
+            raise AttributeError("an array on the CPU is not in a GPU's memory")
+        return _interop().cuda_array_interface(self._data, self.device)
+
+    def __dlpack__(self, *, stream: int | None = None, **kwargs: Any) -> Any:
+        """A DLPack capsule that shares memory. `stream`: the consumer's, on a GPU."""
+        if self.device is not CPU:
+            return _interop().dlpack(self._data, self.device, stream)
         return self._data.__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self._data.__dlpack_device__()
+        return (2, self.device.ordinal) if self.device is not CPU else self._data.__dlpack_device__()
+
+    def to(self, device: Device | str) -> array:
+        """The array itself if it is on that device, else a copy there."""
+        where = get_device(device)
+        return self if where == self.device else clone(self, device=where)
 
     # Changing --------------------------------------------------------------------------------------------------------
 
     def fill_(self, value: object) -> array:
         """Set every element."""
-        self._data[...] = value
+        _filled(self._data, self.device, value)
         return self
 
     def zero_(self) -> array:
         """Set every element to 0."""
-        self._data[...] = 0
-        return self
+        return self.fill_(0)
 
     def assign(self, source: object) -> array:
-        """Copy another array's elements; the shapes must agree."""
-        data = source._data if isinstance(source, array) else np.asarray(source)
+        """Copy another array's elements, from any device; the shapes must agree."""
+        data, where = _found(source)
         if data.shape != self._data.shape:
             raise ValueError(
                 f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
             )
-        self._data[...] = data.astype(self._data.dtype, copy=False)
+        _copied(self._data, self.device, data, where)
         return self
 
     # Views -----------------------------------------------------------------------------------------------------------
@@ -233,18 +287,17 @@ class array:
         entries = index if isinstance(index, tuple) else (index,)
         if len(entries) > self.ndim or not all(isinstance(i, int | np.integer | slice) for i in entries):
             raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
-        return _wrap(self._data[entries], self.dtype, self.device)
+        return wrap(self._data[(*entries, ...)], self.dtype, self.device)
 
     def reshape(self, shape: int | Sequence[int]) -> array:
         """The same elements under another shape, without a copy; ValueError where that is impossible."""
-        target = (*_extents(shape), *element_shape(self.dtype))
-        view = self._data.view()
-        made = view.reshape(target)
-        if made.size and not np.shares_memory(made, view):
+        try:
+            made = _viewed(self._data, (*_extents(shape), *element_shape(self.dtype)))
+        except CannotView:
             raise ValueError(
                 f"an array with strides {self.strides} cannot be reshaped to {shape} without a copy"
-            )
-        return _wrap(made, self.dtype, self.device)
+            ) from None
+        return wrap(made, self.dtype, self.device)
 
     def flatten(self) -> array:
         """The same elements with one dimension."""
@@ -254,30 +307,31 @@ class array:
         """The dimensions reordered (reversed by default), as a view."""
         order = tuple(axes) if axes is not None else tuple(reversed(range(self.ndim)))
         inner = tuple(range(self.ndim, self._data.ndim))
-        return _wrap(self._data.transpose(order + inner), self.dtype, self.device)
+        return wrap(self._data.transpose(order + inner), self.dtype, self.device)
 
     def view(self, dtype: object) -> array:
         """The same memory under an element type of the same size."""
         made = element_type(dtype)
         if element_bytes(made) != element_bytes(self.dtype):
             raise ValueError(f"{made} and {self.dtype} differ in size")
-        flat = self._data.reshape((*self.shape, -1)).view(to_numpy(scalar_of(made)))
-        return _wrap(flat.reshape((*self.shape, *element_shape(made))), made, self.device)
+        flat = _viewed(self._data, (*self.shape, components(self.dtype))).view(to_numpy(scalar_of(made)))
+        return wrap(_viewed(flat, (*self.shape, *element_shape(made))), made, self.device)
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __iter__(self) -> Any:
-        return iter(self._data)
+        return iter(self.numpy())
 
     def __str__(self) -> str:
-        return str(self._data)
+        return str(self.numpy())
 
     def __repr__(self) -> str:
         return f"tg.array(shape={self.shape}, dtype={self.dtype}, device={self.device})"
 
 
-def _wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
+def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
+    """An array on memory that is described already."""
     made = object.__new__(array)
     made._bind(data, dtype, device)
     return made
@@ -287,22 +341,105 @@ def _extents(shape: int | Sequence[int]) -> tuple[int, ...]:
     return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
 
 
-def _from_data(data: Any, dtype: ElementType | None, copy: bool) -> np.ndarray:
+# NumPy 2.1 brought `copy=`; setting the shape, the way before, is on its way out.
+_RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+
+
+class CannotView(ValueError):
+    """A shape that cannot be had without a copy."""
+
+
+def _viewed(data: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """The same memory, which is not read, under another shape; CannotView where a copy would be needed."""
+    try:
+        if data.flags.c_contiguous:
+            return data.reshape(shape)
+        if _RESHAPES_WITHOUT_COPY:
+            return np.reshape(data, shape, copy=False)
+        made = data.view()
+        made.shape = shape
+        return made
+    except (ValueError, AttributeError) as error:
+        if -1 in shape or data.size != int(np.prod(shape, dtype=np.int64)):
+            raise ValueError(f"cannot reshape an array with {data.size} elements to {shape}") from error
+        raise CannotView from None
+
+
+def _reshaped(data: np.ndarray, device: Device, shape: tuple[int, ...]) -> np.ndarray:
+    """The elements under another shape, copied where that is needed."""
+    try:
+        return _viewed(data, shape)
+    except CannotView:
+        packed = allocate(data.shape, from_numpy(data.dtype), device)
+        _copied(packed, device, data, device)
+        return _viewed(packed, shape)
+
+
+def _filled(data: np.ndarray, device: Device, value: object) -> None:
+    if device is CPU:
+        data[...] = value
+    else:
+        _cuda_memory().fill(device, data, value)
+
+
+def _copied(target: np.ndarray, device: Device, source: np.ndarray, source_device: Device) -> None:
+    """Copy elements between any two devices, converted where the dtypes differ (on the host, if they do)."""
+    if device is not CPU and source_device is not CPU and target.dtype == source.dtype:
+        _cuda_memory().copy(device, target, source, source_device)
+        return
+    if source_device is not CPU:
+        source = _cuda_memory().download(source_device, source)
+    if device is CPU:
+        target[...] = source.astype(target.dtype, copy=False)
+    else:
+        _cuda_memory().upload(device, target, source.astype(target.dtype, copy=False))
+
+
+def _found(data: Any) -> tuple[np.ndarray, Device]:
+    """Data of any kind as NumPy describes them, and where they are."""
     if isinstance(data, array):
-        data = data._data
-    elif hasattr(data, "__dlpack__") and not isinstance(data, np.ndarray):
-        data = np.from_dlpack(data)
-    host = np.asarray(data)
-    if dtype is None and host.dtype == np.float64 and not isinstance(data, np.ndarray):
-        host = host.astype(np.float32)
-    if dtype is None and host.dtype == np.int64 and not isinstance(data, np.ndarray):
-        host = host.astype(np.int32)
-    target = to_numpy(scalar_of(dtype)) if dtype is not None else host.dtype
-    if not copy and host.dtype == target:
-        return host
-    made = allocate(host.shape, from_numpy(target))
-    made[...] = host
-    return made
+        return data._data, data.device
+    if isinstance(data, np.ndarray):
+        return data, CPU
+    if _may_be_on_device(data):
+        found = _interop().on_device(data)
+        if found is not None:
+            return found
+    return np.asarray(np.from_dlpack(data) if hasattr(data, "__dlpack__") else data), CPU
+
+
+def adopt(value: Any, dtype: ElementType | None) -> array:
+    """An array of another library as an argument of a launch: the same memory, wherever it is."""
+    if _may_be_on_device(value):
+        found = _interop().adopted(value, dtype)
+        if found is not None:
+            return found
+    return array(value, dtype=dtype, copy=False)
+
+
+def _may_be_on_device(data: Any) -> bool:
+    """Whether another library's array is outside of the host's memory."""
+    if hasattr(data, "__dlpack_device__"):
+        return data.__dlpack_device__()[0] != DLPACK_CPU
+    return hasattr(data, "__cuda_array_interface__")
+
+
+def _from_data(
+    data: Any, dtype: ElementType | None, copy: bool, device: Device | None
+) -> tuple[np.ndarray, Device]:
+    """Data of any kind on a device. None: where they are; what is copied from the host goes to the current device."""
+    source, home = _found(data)
+    plain = not isinstance(data, array | np.ndarray) and not hasattr(data, "__dlpack__") and home is CPU
+    if dtype is None and plain and source.dtype in (np.float64, np.int64):
+        # Python's numbers, and lists of them.
+        source = source.astype(np.float32 if source.dtype == np.float64 else np.int32)
+    target = to_numpy(scalar_of(dtype)) if dtype is not None else source.dtype
+    where = device or (get_device() if copy and home is CPU else home)
+    if not copy and source.dtype == target and where == home:
+        return source, home
+    made = allocate(source.shape, from_numpy(target), where)
+    _copied(made, where, source, home)
+    return made, where
 
 
 def _packed(data: np.ndarray, rank: int) -> bool:
@@ -323,8 +460,8 @@ def from_numpy_array(data: np.ndarray, dtype: object = None) -> array:
 
 
 def from_dlpack(data: Any, dtype: object = None) -> array:
-    """An array that shares memory with any DLPack exporter on the CPU."""
-    return array(np.from_dlpack(data), dtype=dtype, copy=False)
+    """An array that shares memory with any DLPack exporter, on the CPU or a GPU."""
+    return array(data, dtype=dtype, copy=False)
 
 
 def empty(
@@ -334,10 +471,9 @@ def empty(
     requires_grad: bool = False,
 ) -> array:
     """A new array with unspecified elements."""
-    made = element_type(dtype)
-    result = _wrap(
-        allocate((*_extents(shape), *element_shape(made)), scalar_of(made)), made, get_device(device)
-    )
+    made, where = element_type(dtype), get_device(device)
+    memory = allocate((*_extents(shape), *element_shape(made)), scalar_of(made), where)
+    result = wrap(memory, made, where)
     result.requires_grad = requires_grad
     return result
 
@@ -373,27 +509,29 @@ def ones(
     return full(shape, 1, dtype, device, requires_grad)
 
 
-def empty_like(source: array, requires_grad: bool | None = None) -> array:
-    """A new packed array of the same shape, element type and device."""
+def empty_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
+    """A new packed array of the same shape and element type, on the same device by default."""
     grad = source.requires_grad if requires_grad is None else requires_grad
-    return empty(source.shape, source.dtype, source.device, grad)
+    return empty(source.shape, source.dtype, source.device if device is None else device, grad)
 
 
-def full_like(source: array, value: object, requires_grad: bool | None = None) -> array:
-    return empty_like(source, requires_grad).fill_(value)
+def full_like(
+    source: array, value: object, device: Device | str | None = None, requires_grad: bool | None = None
+) -> array:
+    return empty_like(source, device, requires_grad).fill_(value)
 
 
-def zeros_like(source: array, requires_grad: bool | None = None) -> array:
-    return full_like(source, 0, requires_grad)
+def zeros_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
+    return full_like(source, 0, device, requires_grad)
 
 
-def ones_like(source: array, requires_grad: bool | None = None) -> array:
-    return full_like(source, 1, requires_grad)
+def ones_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
+    return full_like(source, 1, device, requires_grad)
 
 
-def clone(source: array, requires_grad: bool | None = None) -> array:
-    """A packed copy."""
-    return empty_like(source, requires_grad).assign(source)
+def clone(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
+    """A packed copy, on the same device by default."""
+    return empty_like(source, device, requires_grad).assign(source)
 
 
 def copy(dest: array, src: array) -> None:

@@ -41,6 +41,7 @@ class Compiled:
     sites: list[Site]
     from_cache: bool
     writes: tuple[int, ...]
+    device: Device = CPU
 
 
 def trace(
@@ -51,11 +52,22 @@ def trace(
 
 
 def compile_kernel(
-    definition: KernelDef, types: Sequence[Type], launch: LaunchClass, access: Sequence[AccessClass | None]
-) -> Compiled:
-    """The kernel for these types and launch class, from the disk cache where it was compiled before."""
+    definition: KernelDef,
+    types: Sequence[Type],
+    launch: LaunchClass,
+    access: Sequence[AccessClass | None],
+    device: Device = CPU,
+) -> Any:
+    """The kernel for these types and launch class, from the disk cache where it was compiled before: a Compiled, or for
+    a CUDA device a CudaCompiled."""
     kernel = trace(definition, types, launch, access)
-    target, debug = get_target(config.cpu_target), config.mode == "debug"
+    debug = config.mode == "debug"
+    if device.is_cuda:
+        from tegula.runtime.cuda.compile import compile_for_device
+
+        text = print_kernel(kernel, locations=_reports(kernel, debug))
+        return compile_for_device(kernel, text, device, debug)
+    target = get_target(config.cpu_target)
     store = disk.Cache(disk.directory(config.kernel_cache_dir)) if config.cache_kernels else None
     name = disk.key([print_kernel(kernel, locations=_reports(kernel, debug)), target.key, str(debug)])
     entry = store.get(name) if store is not None else None
@@ -84,7 +96,7 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
     prepare(kernel)
     code = lower_kernel(kernel, for_cpu(kernel), target, debug)
     _check_memory(code.scratch, CPU)
-    sites = [_site_to_json(s) for s in code.sites]
+    sites = [site_to_json(s) for s in code.sites]
     metadata = {"scratch": code.scratch.total, "sites": sites, "writes": writes}
     return disk.Entry(metadata, compile_object(code.text, target))
 
@@ -104,7 +116,7 @@ def _check_memory(plan: Plan, device: Device) -> None:
 
 def _ready(kernel: Kernel, entry: disk.Entry, from_cache: bool) -> Compiled:
     loaded = load(entry.code)
-    sites = [_site_from_json(s) for s in entry.metadata["sites"]]
+    sites = [site_from_json(s) for s in entry.metadata["sites"]]
     function = KernelFunction(loaded.address("kernel"))
     data = entry.metadata
     return Compiled(kernel, function, loaded, data["scratch"], sites, from_cache, tuple(data["writes"]))
@@ -125,13 +137,14 @@ def written(kernel: Kernel) -> list[int]:
     return sorted(found)
 
 
-def _site_to_json(site: Site) -> dict[str, Any]:
+def site_to_json(site: Site) -> dict[str, Any]:
+    """A site as the cache keeps it."""
     data = {k: [str(t) for t in v] if k == "types" else v for k, v in site.data.items()}
     places = [[at.file, at.line, at.column, at.end_column, at.function] for at in site.loc.chain()]
     return json.loads(json.dumps({"kind": site.kind, "places": places, "data": data}))
 
 
-def _site_from_json(data: dict[str, Any]) -> Site:
+def site_from_json(data: dict[str, Any]) -> Site:
     loc: Location | None = None
     for place in reversed(data["places"]):
         file, line, column, end_column, function = place

@@ -11,6 +11,7 @@ from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.decorators import KernelDef, KernelOptions
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
+from tegula.runtime.device import CPU, Device
 from tegula.runtime.pack import Packer, packer
 from tegula.types import Type, is_element
 
@@ -28,6 +29,7 @@ class Specialisation:
     types: tuple[Type, ...]
     launch: LaunchClass
     access: tuple[AccessClass | None, ...]
+    device: Device = CPU
 
 
 class Kernel(KernelDef):
@@ -60,7 +62,7 @@ class Kernel(KernelDef):
         """The compiled form for a specialisation, kept under `key`."""
         from tegula.runtime.compile import compile_kernel
 
-        made = compile_kernel(self, wanted.types, wanted.launch, wanted.access)
+        made = compile_kernel(self, wanted.types, wanted.launch, wanted.access, wanted.device)
         self.compiled[key] = made
         self.latest = wanted
         return made

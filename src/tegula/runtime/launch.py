@@ -10,18 +10,20 @@ from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tegula.backend.pool import run
 from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass
-from tegula.runtime.array import SPECIALISATIONS, array, launch_id
+from tegula.runtime.array import SPECIALISATIONS, array, device_of, launch_id
 from tegula.runtime.config import config
-from tegula.runtime.device import Device, get_device
+from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel, Specialisation
 from tegula.runtime.pack import adopted
 from tegula.types import ArrayType, Type
 
 if TYPE_CHECKING:
-    from tegula.runtime.compile import Compiled
+    from tegula.runtime.cuda.stream import Stream
 
 MAX_DIMS = 4
 KNOWN = frozenset({array, int, float, bool})
@@ -31,9 +33,9 @@ KNOWN = frozenset({array, int, float, bool})
 class _Plan:
     """A launch shape: its class, blocks, and the bytes that kernels read it from."""
 
-    __slots__ = ("blocks", "launch", "number", "packed")
+    __slots__ = ("blocks", "device", "launch", "number", "packed")
 
-    def __init__(self, dims: tuple[int, ...], block_dim: int) -> None:
+    def __init__(self, dims: tuple[int, ...], block_dim: int, device: Device = CPU) -> None:
         total = 1
         for n in dims:
             total *= n
@@ -44,13 +46,15 @@ class _Plan:
         self.launch = LaunchClass(
             len(dims), block_dim, tuple(reversed(uniform)), dims[-1] == block_dim, total % block_dim != 0
         )
-        self.number = launch_id(self.launch)
+        self.device = device
+        self.number = launch_id(self.launch if device is CPU else (self.launch, device))
         self.blocks = -(-total // block_dim)
         self.packed = struct.pack(f"<{len(dims) + 1}q", *dims, total)
 
 
 @lru_cache(maxsize=4096)
-def _plan(dims: tuple[float, ...], block_dim: int) -> _Plan:
+def _plan(dims: tuple[float, ...], block_dim: int, device: Device = CPU) -> _Plan:
+    """`device`: where a kernel without arrays runs; arrays say it themselves."""
     if not 1 <= len(dims) <= MAX_DIMS:
         raise LaunchError(
             f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}",
@@ -71,7 +75,7 @@ def _plan(dims: tuple[float, ...], block_dim: int) -> _Plan:
             f"block_dim must be 1 to 1024, got {block_dim}",
             "use smaller blocks; dim says how many threads there are",
         )
-    return _Plan(whole, block_dim)
+    return _Plan(whole, block_dim, device)
 
 
 def _dims(dim: float | Sequence[float]) -> tuple[Any, ...]:
@@ -99,7 +103,7 @@ def launch(
     adj_inputs: Sequence[Any] = (),
     adj_outputs: Sequence[Any] = (),
     device: Device | str | None = None,
-    stream: object = None,
+    stream: Stream | None = None,
     adjoint: bool = False,
     record_tape: bool = True,
     record_cmd: bool = False,
@@ -109,28 +113,43 @@ def launch(
     """Run a kernel over a grid of threads.
 
     `dim`: threads per dimension, 1 to 4 of them (whole numbers; a float such as n / 4 may be one). `inputs`, `outputs`:
-    the arguments, in the order of the parameters. `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is
-    accepted and changes nothing. On the CPU the launch is complete on return. LaunchError for arguments that do not
-    fit; CompileError for a kernel that is wrong; RunError for what the kernel found while it ran."""
+    the arguments, in the order of the parameters. The kernel runs where its arrays are; `device` must say the same, or
+    says it for a kernel without arrays. `stream`: of a CUDA device, by default that of this thread. `block_dim`:
+    threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch is complete
+    on return; on a GPU it runs later, and what the kernel found is raised when its stream is next waited for.
+    LaunchError for arguments that do not fit; CompileError for a kernel that is wrong; RunError for what the kernel
+    found while it ran."""
     if adjoint or adj_inputs or adj_outputs:
         raise LaunchError(
             "gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs="
         )
-    if record_cmd or stream is not None:
+    if record_cmd:
         raise LaunchError(
-            "recorded launches and streams are not available on the CPU",
-            "launch without stream= and record_cmd=",
+            "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
         )
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
     dims = _dims(dim)
     plan = _plan(dims, _block_size(kernel, block_dim))
-    if device is not None:
-        get_device(device)
     args = (*inputs, *outputs)
+    if device is not None or stream is not None or switch.used:
+        where = _place(device, stream, args)
+        plan = plan if where is CPU else _plan(dims, plan.launch.block_dim, where)
     compiled, packed = _resolved(kernel, plan, args)
+    if device is not None and compiled.device != get_device(device):
+        raise LaunchError(
+            f"kernel {kernel.name}: the launch is on {get_device(device)}, its arrays are on {compiled.device}",
+            "leave out device=, or copy the arrays there: a.to(device)",
+        )
     if plan.blocks == 0:
         return
+    if compiled.device is not CPU:
+        from tegula.runtime.cuda.launch import launch_on_device
+
+        launch_on_device(compiled, plan.blocks, packed + plan.packed, args, stream)
+        return
+    if stream is not None:
+        raise LaunchError(f"kernel {kernel.name}: there are no streams on the CPU", "launch without stream=")
     if not compiled.sites:
         run(
             compiled.function, packed + plan.packed + b"\0\0\0\0\0\0\0\0", plan.blocks, compiled.scratch_bytes
@@ -146,6 +165,13 @@ def launch(
         compiled.scratch_bytes,
     )
     reports.deliver()
+
+
+def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
+    """Where a kernel without arrays runs; the CPU stands for nothing said where there are arrays."""
+    if not all(isinstance(a, int | float | np.number) for a in args):
+        return CPU
+    return stream.device if device is None and stream is not None else get_device(device)
 
 
 def launch_tiled(
@@ -181,7 +207,7 @@ def _named(x: object) -> str:
     return f"the function {x.__name__}" if isinstance(x, FunctionType) else repr(x)
 
 
-def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compiled, bytes]:
+def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Any, bytes]:
     """The compiled form for these arguments, and their bytes."""
     packers = kernel.packers
     if len(args) != len(packers):
@@ -198,7 +224,8 @@ def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compi
     compiled = kernel.compiled.get(key)
     if compiled is None:
         found = [SPECIALISATIONS[n] for n, _ in packed]
-        compiled = kernel.compile(key, _specialisation(found, plan.launch, _overlaps(args)))
+        device = _device_of(kernel, plan, found)
+        compiled = kernel.compile(key, _specialisation(found, plan.launch, _overlaps(args), device))
     for k in compiled.writes:
         if not args[k].writeable:
             name = kernel.parameters[k].name
@@ -227,18 +254,34 @@ def _overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
     return found
 
 
+def _device_of(kernel: Kernel, plan: _Plan, found: Sequence[Any]) -> Device:
+    """Where the arrays among the arguments are: all on one device, or a LaunchError."""
+    homes = {
+        p.name: device_of(known)
+        for p, known in zip(kernel.parameters, found, strict=True)
+        if isinstance(known, tuple)
+    }
+    if len(set(homes.values())) > 1:
+        places = ", ".join(f"'{name}' is on {home}" for name, home in homes.items())
+        raise LaunchError(
+            f"kernel {kernel.name}: the arrays are on several devices: {places}",
+            "copy them to one device: a.to(device)",
+        )
+    return next(iter(homes.values()), plan.device)
+
+
 def _specialisation(
-    found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]]
+    found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]], device: Device = CPU
 ) -> Specialisation:
     types: list[Type] = []
     access: list[AccessClass | None] = []
     for k, argument in enumerate(found):
         if isinstance(argument, tuple):
-            dtype, ndim, known = argument
+            dtype, ndim, known = argument[:3]
             others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
             types.append(ArrayType(dtype, ndim))
             access.append(AccessClass(known.align, known.contiguous, known.dense, others))
         else:
             types.append(argument)
             access.append(None)
-    return Specialisation(tuple(types), launch, tuple(access))
+    return Specialisation(tuple(types), launch, tuple(access), device)

@@ -11,7 +11,7 @@ import numpy as np
 from tegula.errors import LaunchError
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.lang.definition import Parameter
-from tegula.runtime.array import array, launch_id
+from tegula.runtime.array import adopt, array, launch_id
 from tegula.types import (
     ArrayType,
     DType,
@@ -81,9 +81,11 @@ def adopted(p: Parameter, value: Any) -> Any:
 
 def _adopted(p: Parameter, value: Any) -> array:
     """An array of another library, without a copy."""
-    if isinstance(value, np.ndarray) or hasattr(value, "__dlpack__") or hasattr(value, "__array_interface__"):
+    if any(
+        hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
+    ):
         wanted = p.annotation.dtype if isinstance(p.annotation, ArrayAnnotation) else None
-        return array(value, dtype=wanted if isinstance(wanted, VecType | MatType) else None, copy=False)
+        return adopt(value, wanted if isinstance(wanted, VecType | MatType) else None)
     what = f"argument '{p.name}': expected an array, got {type(value).__name__}"
     raise LaunchError(what, "make one with tg.array(...), or pass an array that has __dlpack__ or is NumPy's")
 

@@ -1,0 +1,176 @@
+"""PTX text to machine code for GPUs: finds ptxas, runs it, and reads what it reports.
+
+Without ptxas the PTX itself is handed on, for the driver's own compiler. Never through a linker (nvJitLink, cuLink):
+those drop `setmaxnreg` and with it the registers of specialised warps."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from shutil import which
+
+from tegula.errors import InternalError
+
+TIMEOUT = 600
+"""Seconds after which ptxas is given up."""
+
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+# Whatever of this a compiler says, the kernel is slower than it was made to be, or wrong.
+_COMPLAINT = re.compile(
+    r"\(C75\d\d\)|\bwarning\b|setmaxnreg ignored|serialized|Potential Performance Loss", re.I
+)
+# An older ptxas says this of an architecture or PTX version that came after it.
+_TOO_OLD = re.compile(
+    r"is not defined for option 'gpu-name'|[Uu]nsupported \.version|\.target.*not supported"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """Code that a driver can load. `is_ptx`: the driver still has to compile it, and the numbers are 0.
+
+    `spill_bytes`: stores and loads of registers that did not fit, together. `shared_bytes`: static shared memory."""
+
+    code: bytes
+    is_ptx: bool
+    registers: int = 0
+    spill_bytes: int = 0
+    shared_bytes: int = 0
+    log: str = ""
+
+    def sass(self) -> str:
+        """The machine code as text; RuntimeError where neither cuobjdump nor nvdisasm is found."""
+        if self.is_ptx:
+            raise RuntimeError("the driver compiles this kernel; install ptxas to see its machine code")
+        return _disassembled(self.code)
+
+
+def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
+    """Compile PTX with the first ptxas that knows `arch`, or hand it on where there is none.
+
+    `configured`: the path of a ptxas to use alone, or "driver" for none. InternalError if ptxas refuses the PTX, or
+    says anything that must not be said of our code: serialised products, ignored register budgets, any warning."""
+    for program in candidates(configured):
+        status, log, code = _run(program, ptx, arch)
+        if status == 0:
+            check_log(log)
+            return _read(code, log)
+        if configured or not _TOO_OLD.search(log):
+            raise InternalError(f"ptxas ({program}) refused the generated code:\n{log.strip()}")
+    return Cubin(ptx.encode() + b"\0", is_ptx=True)
+
+
+def check_log(log: str) -> None:
+    """InternalError if a compiler's report holds a complaint."""
+    found = [line.strip() for line in log.splitlines() if _COMPLAINT.search(line)]
+    if found:
+        raise InternalError("ptxas complains about the generated code:\n" + "\n".join(found))
+
+
+def _run(program: Path, ptx: str, arch: str) -> tuple[int, str, bytes]:
+    with tempfile.TemporaryDirectory(prefix="tegula-ptx-") as folder:
+        source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(ptx)
+        command = [str(program), "-v", f"--gpu-name={arch}", "-o", str(made), str(source)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
+        except subprocess.TimeoutExpired as error:
+            raise InternalError(f"ptxas did not end within {TIMEOUT} seconds") from error
+        except OSError as error:
+            raise InternalError(f"ptxas cannot be started: {error}") from error
+        log = done.stderr + done.stdout
+        return done.returncode, log, made.read_bytes() if done.returncode == 0 else b""
+
+
+def _read(code: bytes, log: str) -> Cubin:
+    registers = max((int(n) for n in _REGISTERS.findall(log)), default=0)
+    shared = max((int(n) for n in _SHARED.findall(log)), default=0)
+    spills = sum(int(a) + int(b) for a, b in _SPILLS.findall(log))
+    return Cubin(code, False, registers, spills, shared, log)
+
+
+# Finding the programs ------------------------------------------------------------------------------------------------
+
+
+def candidates(configured: str | None = None) -> list[Path]:
+    """Every ptxas that may be used, best first: as configured, or of CUDA_HOME and CUDA_PATH, on the PATH, of
+    /usr/local/cuda, of the extra "offline", of Triton.
+
+    FileNotFoundError if the configured one does not exist."""
+    if configured == "driver":
+        return []
+    if configured:
+        if not os.access(configured, os.X_OK):
+            raise FileNotFoundError(f"there is no program {configured}; tg.config.ptxas names it")
+        return [Path(configured)]
+    return list(_found("ptxas", *(os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "PATH"))))
+
+
+def identity(configured: str | None = None) -> str:
+    """What compiled code depends on: path, size and time of change of each ptxas that may be used."""
+    return " ".join(_stamp(program) for program in candidates(configured)) or "driver"
+
+
+def _stamp(program: Path) -> str:
+    status = program.stat()
+    return f"{program}:{status.st_size}:{status.st_mtime_ns}"
+
+
+@cache
+def _found(name: str, cuda_home: str, cuda_path: str, path: str) -> tuple[Path, ...]:
+    """`name` in all places, each file once. The variables are arguments so that a change of them is seen."""
+    places = [Path(base, "bin") for base in (cuda_home, cuda_path) if base]
+    on_path = which(name, path=path) if path else None
+    places += [Path(on_path).parent] if on_path else []
+    places += [Path("/usr/local/cuda/bin"), *_packaged("nvidia", "cu*/bin", "cuda_nvcc/bin")]
+    places += _packaged("triton", "backends/nvidia/bin")
+    found = dict.fromkeys((place / name).resolve() for place in places)
+    return tuple(p for p in found if p.is_file() and os.access(p, os.X_OK))
+
+
+def _packaged(package: str, *patterns: str) -> Iterator[Path]:
+    """Folders inside an installed package, which is not imported."""
+    spec = find_spec(package)
+    for root in spec.submodule_search_locations or () if spec is not None else ():
+        for pattern in patterns:
+            yield from sorted(Path(root).glob(pattern), reverse=True)
+
+
+def version(program: Path) -> str:
+    """The release of a ptxas, such as "13.0"; "unknown" where it does not say."""
+    try:
+        done = subprocess.run([str(program), "--version"], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    found = re.search(r"release ([\d.]+)", done.stdout)
+    return found[1] if found else "unknown"
+
+
+# Disassembly ---------------------------------------------------------------------------------------------------------
+
+
+def _disassembled(code: bytes) -> str:
+    variables = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH", "PATH")]
+    for name, options in (("cuobjdump", ["-sass"]), ("nvdisasm", ["-c"])):
+        for program in _found(name, *variables):
+            return _printed(program, options, code)
+    raise RuntimeError("machine code is shown by cuobjdump or nvdisasm; install the CUDA toolkit")
+
+
+def _printed(program: Path, options: Sequence[str], code: bytes) -> str:
+    with tempfile.TemporaryDirectory(prefix="tegula-sass-") as folder:
+        file = Path(folder, "kernel.cubin")
+        file.write_bytes(code)
+        done = subprocess.run([str(program), *options, str(file)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{program} failed: {done.stderr.strip()}")
+    return done.stdout

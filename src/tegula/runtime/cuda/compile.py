@@ -1,0 +1,100 @@
+"""Kernels for GPUs: from IR to a function on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tegula.backend.cache import Entry
+from tegula.codegen.sites import Site
+from tegula.errors import SharedMemoryExceeded
+from tegula.ir import Kernel
+from tegula.runtime.cuda.context import Context, context, target
+from tegula.runtime.cuda.module import assembled, kept, loaded
+from tegula.runtime.cuda.stream import Stream, default_stream
+from tegula.runtime.device import Device
+from tegula.target import CudaTarget
+
+
+@dataclass(slots=True)
+class CudaCompiled:
+    """A kernel ready to be launched on one device. `function`: the driver's handle; `shared_bytes`: dynamic shared
+    memory of a block; `threads`: of a block; `sites`: the places that report to the host; `writes`: the positions of
+    the array parameters that it may write; `registers`, `spill_bytes`: as ptxas says, 0 where the driver compiled."""
+
+    kernel: Kernel
+    name: str
+    device: Device
+    context: Context
+    function: int
+    shared_bytes: int
+    threads: int
+    sites: list[Site]
+    from_cache: bool
+    writes: tuple[int, ...]
+    registers: int
+    spill_bytes: int
+    code: bytes
+    stream: Stream
+    """The device's default stream."""
+
+
+def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -> CudaCompiled:
+    """A traced kernel, which the passes change, for a device; from the disk cache where it was compiled before.
+
+    `text`: the kernel as the cache knows it. SharedMemoryExceeded for tiles that do not fit a block of the device."""
+    made_for = target(device.ordinal)
+    entry, from_cache = kept([text, str(debug)], made_for, lambda: build(kernel, made_for, debug))
+    return _ready(kernel, entry, device, from_cache)
+
+
+def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
+    """Compile a traced kernel, which the passes change in place."""
+    from tegula.codegen.gpu import lower_kernel
+    from tegula.passes.pipeline import for_gpu, prepare
+    from tegula.runtime.compile import site_to_json, written
+
+    writes = written(kernel)
+    prepare(kernel)
+    code = lower_kernel(kernel, for_gpu(kernel), made_for, debug)
+    _check_shared(kernel, code.shared_bytes, made_for)
+    made = assembled(code.text, made_for)
+    metadata: dict[str, Any] = {
+        "shared": code.shared_bytes,
+        "threads": code.threads,
+        "sites": [site_to_json(s) for s in code.sites],
+        "writes": writes,
+        "ptx": made.is_ptx,
+        "registers": made.registers,
+        "spills": made.spill_bytes,
+    }
+    return Entry(metadata, made.code)
+
+
+def _check_shared(kernel: Kernel, needed: int, made_for: CudaTarget) -> None:
+    if needed > made_for.shared_per_block:
+        raise SharedMemoryExceeded(
+            kernel.loc, needed=needed, limit=made_for.shared_per_block, device=made_for.arch
+        )
+
+
+def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> CudaCompiled:
+    from tegula.runtime.compile import site_from_json
+
+    where, data = context(device.ordinal), entry.metadata
+    return CudaCompiled(
+        kernel=kernel,
+        name=kernel.name,
+        device=device,
+        context=where,
+        function=loaded(where, entry).function("kernel", data["shared"], data["threads"]),
+        shared_bytes=data["shared"],
+        threads=data["threads"],
+        sites=[site_from_json(s) for s in data["sites"]],
+        from_cache=from_cache,
+        writes=tuple(data["writes"]),
+        registers=data["registers"],
+        spill_bytes=data["spills"],
+        code=entry.code,
+        stream=default_stream(device),
+    )

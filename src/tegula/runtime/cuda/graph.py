@@ -1,0 +1,180 @@
+"""Recorded launches (CUDA graphs): many launches and copies that are started with one call."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from tegula.errors import LaunchError
+from tegula.runtime.array import array
+from tegula.runtime.cuda import memory
+from tegula.runtime.cuda.report import PinnedReports, expect, forget
+from tegula.runtime.cuda.stream import Stream, set_stream, stream_on
+from tegula.runtime.device import Device, cuda_device
+
+RELAXED = 2
+"""Other threads, and memory made while recording, do not disturb the recording."""
+
+
+class Graph:
+    """What was recorded between `capture_begin` and `capture_end`. Arrays that it uses live as long as it does."""
+
+    def __init__(self, handle: int, recorded: _Recording) -> None:
+        self.device = recorded.stream.device
+        self.context = recorded.stream.context
+        self.kept, self.reports = recorded.kept, recorded.reports
+        try:
+            self.handle: int = self.context.make(
+                ctypes.c_void_p, "cuGraphInstantiateWithFlags", handle, ctypes.c_uint64(0)
+            )
+        finally:
+            self.context.call("cuGraphDestroy", handle)
+
+    def launch(self, stream: Stream) -> None:
+        self.context.submit(self.context.driver.cuGraphLaunch, self.handle, stream.handle)
+        self.context.recent.append("a recorded graph")
+        for reports in self.reports:
+            expect(self.context, stream.handle, reports, recorded=True)
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if hasattr(self, "handle") and not ending() and self.context.fault is None:
+            if self.reports:
+                self.context.status("cuCtxSynchronize")
+            self.context.status("cuGraphExecDestroy", self.handle)
+            for reports in self.reports:
+                forget(self.context, reports.memory)
+
+
+class _Recording:
+    """A recording of one thread. `target`: the stream that launches are meant for; `stream`: where they are recorded,
+    apart from the default stream, whose work cannot be."""
+
+    def __init__(self, target: Stream, before: Stream) -> None:
+        self.target, self.before = target, before
+        self.stream = Stream.for_recording(target.device)
+        self.kept: list[Any] = []
+        self.reports: list[PinnedReports] = []
+
+    def keep(self, args: tuple[Any, ...]) -> None:
+        """Have the graph keep the arrays of a launch."""
+        self.kept += [a for a in args if type(a) is array or hasattr(a, "__dlpack__")]
+
+
+class _Recordings(threading.local):
+    """The recordings of this thread; `active` is whether there are any."""
+
+    def __init__(self) -> None:
+        self.all: list[_Recording] = []
+        self.active = False
+
+    def __call__(self, stream: Stream) -> _Recording | None:
+        """The recording that work for a stream belongs to."""
+        for found in reversed(self.all):
+            if stream is found.target or stream is found.stream:
+                return found
+        return None
+
+
+recording = _Recordings()
+
+
+def _keep_allocation(made: memory.Allocation) -> None:
+    for found in recording.all:
+        if found.stream.context is made.context:
+            found.kept.append(made)
+
+
+memory.keepers.append(_keep_allocation)
+
+
+def capture_begin(
+    device: Device | str | None = None, stream: Stream | None = None, force_module_load: bool | None = None
+) -> None:
+    """Record the launches and copies of this thread instead of doing them, until `capture_end`.
+
+    They are those of `stream`, by default of this thread's stream on `device`. Kernels that were not compiled before
+    are compiled while recording; `force_module_load` is accepted and changes nothing. LaunchError on a CPU device, or
+    if the stream is being recorded already."""
+    target = stream if stream is not None else stream_on(_recordable(device))
+    if recording(target) is not None:
+        raise LaunchError("launches of this stream are being recorded already", "call capture_end first")
+    made = _Recording(target, stream_on(target.device))
+    made.stream.context.call("cuStreamBeginCapture_v2", made.stream.handle, RELAXED)
+    recording.all.append(made)
+    recording.active = True
+    set_stream(made.stream)
+
+
+def capture_end(device: Device | str | None = None, stream: Stream | None = None) -> Graph:
+    """End the recording begun last in this thread, of that stream or device if one is given, and return it.
+
+    LaunchError if nothing is being recorded."""
+    found = _found(device, stream)
+    recording.all.remove(found)
+    recording.active = bool(recording.all)
+    set_stream(found.before)
+    handle = ctypes.c_void_p()
+    context = found.stream.context
+    context.call("cuStreamEndCapture", found.stream.handle, ctypes.byref(handle))
+    if handle.value is None:
+        raise LaunchError("nothing was recorded", "an operation that cannot be recorded ended the recording")
+    return Graph(handle.value, found)
+
+
+def _found(device: Device | str | None, stream: Stream | None) -> _Recording:
+    wanted = cuda_device(device) if device is not None else None
+    for found in reversed(recording.all):
+        if stream in (None, found.target, found.stream) and wanted in (None, found.target.device):
+            return found
+    raise LaunchError("no launches are being recorded", "call capture_begin first")
+
+
+def _recordable(device: Device | str | None) -> Device:
+    try:
+        return cuda_device(device)
+    except ValueError as error:
+        raise LaunchError(
+            f"launches can be recorded on CUDA devices only: {error}", "pass device='cuda:0'"
+        ) from None
+
+
+def capture_launch(graph: Graph, stream: Stream | None = None) -> None:
+    """Start all that was recorded, in a stream: by default that of this thread on the graph's device."""
+    graph.launch(stream if stream is not None else stream_on(graph.device))
+
+
+class ScopedCapture:
+    """Records the launches of a `with` block; afterwards `graph` is what `capture_launch` takes.
+
+    An exception ends the recording and drops it."""
+
+    def __init__(
+        self,
+        device: Device | str | None = None,
+        stream: Stream | None = None,
+        force_module_load: bool | None = None,
+    ) -> None:
+        self.device, self.stream = device, stream
+        self.graph: Graph | None = None
+
+    def __enter__(self) -> ScopedCapture:
+        capture_begin(self.device, self.stream)
+        self._recording = recording.all[-1]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            made = capture_end(stream=self._recording.stream)
+        except Exception:
+            # The exception of the block says what went wrong first.
+            if error is None:
+                raise
+            return
+        if error is None:
+            self.graph = made

@@ -1,0 +1,220 @@
+"""Arrays of PyTorch, CuPy and others in device memory, without copies, and ours for them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tegula.runtime.array import array, wrap
+from tegula.runtime.cuda.context import LEGACY
+from tegula.runtime.cuda.memory import address_of, described, ordinal_of
+from tegula.runtime.cuda.stream import Stream, stream_on
+from tegula.runtime.device import Device, cuda_device
+from tegula.types import DTYPES, ElementType, from_numpy, to_numpy
+
+CUDA, CUDA_HOST, CUDA_MANAGED = 2, 3, 13
+"""Kinds of devices in DLPack."""
+_KINDS = {"bool": 6, "int": 0, "uint": 1, "float": 2, "bfloat": 4, "float8_e4m3": 10, "float8_e5m2": 12}
+_TORCH_NAMES = {"float8_e4m3fn": "float8_e4m3"}
+
+
+class _Managed(ctypes.Structure):
+    """The start of DLPack's DLManagedTensor."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_kind", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("kind", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+def _managed(capsule: Any) -> _Managed:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    return _Managed.from_address(get(capsule, b"dltensor"))
+
+
+# From others ---------------------------------------------------------------------------------------------------------
+
+
+def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | None:
+    """The description of an array of another library in device memory, and its device; None for one on the host.
+
+    `ordered`: have this thread's stream wait for the work that its library has begun on it; a launch does not need that
+    for PyTorch and CuPy, because it goes to their stream. ValueError for a dtype that Tegula does not have."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        if not value.is_cuda:
+            return None
+        made = _of_torch(value)
+        if ordered:
+            _wait_for(made[1], _handle_of(made[1], (value,)))
+        return made
+    interface = getattr(value, "__cuda_array_interface__", None)
+    if interface is not None:
+        made = _of_interface(value, interface)
+        if ordered or _handle_of(made[1], (value,)) is None:
+            _wait_for(made[1], interface.get("stream"))
+        return made
+    if hasattr(value, "__dlpack_device__") and value.__dlpack_device__()[0] in (CUDA, CUDA_MANAGED):
+        return _of_dlpack(value, int(value.__dlpack_device__()[1]))
+    return None
+
+
+def _of_torch(tensor: Any) -> tuple[np.ndarray, Device]:
+    name = str(tensor.dtype).removeprefix("torch.")
+    found = DTYPES.get(_TORCH_NAMES.get(name, name))
+    if found is None:
+        raise ValueError(f"dtype {tensor.dtype} has no counterpart; supported: {', '.join(DTYPES)}")
+    dtype = to_numpy(found)
+    strides = [s * dtype.itemsize for s in tensor.stride()]
+    made = described(tensor.data_ptr(), tensor.shape, strides, dtype, tensor)
+    return made, cuda_device(f"cuda:{tensor.get_device()}")
+
+
+_adopted: dict[tuple[Any, ...], array] = {}
+"""Arrays on tensors of recent launches, by all that describes them. They own nothing: the launch has the tensor."""
+MOST_ADOPTED = 4096
+
+
+def adopted(value: Any, dtype: ElementType | None) -> array | None:
+    """An argument of a launch, of another library, as an array on the same memory; None for one on the host.
+
+    `dtype`: the vector or matrix type to see its last dimensions as."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor) or not value.is_cuda:
+        found = on_device(value, ordered=False)
+        return None if found is None else wrap(found[0], dtype or from_numpy(found[0].dtype), found[1])
+    key = (value.data_ptr(), value.shape, value.stride(), value.dtype, value.get_device(), dtype)
+    made = _adopted.get(key)
+    if made is None:
+        data, device = _of_torch(value)
+        made = wrap(
+            described(key[0], data.shape, data.strides, data.dtype, None),
+            dtype or from_numpy(data.dtype),
+            device,
+        )
+        if len(_adopted) >= MOST_ADOPTED:
+            _adopted.clear()
+        _adopted[key] = made
+    return made
+
+
+def _of_interface(value: Any, interface: dict[str, Any]) -> tuple[np.ndarray, Device]:
+    dtype = np.dtype(interface["typestr"])
+    from_numpy(dtype)
+    address, read_only = interface["data"]
+    made = described(address, interface["shape"], interface.get("strides"), dtype, value)
+    made.flags.writeable = not read_only
+    device = cuda_device(f"cuda:{ordinal_of(address)}")
+    return made, device
+
+
+def _wait_for(device: Device, handle: int | None) -> None:
+    """Let this thread's stream wait for one of another library."""
+    stream = stream_on(device)
+    if handle is not None and (handle or LEGACY) != stream.handle:
+        stream.wait_stream(Stream(device, cuda_stream=handle))
+
+
+def _of_dlpack(value: Any, ordinal: int) -> tuple[np.ndarray, Device]:
+    device = cuda_device(f"cuda:{ordinal}")
+    # The capsule frees the memory, or drops its reference, when it goes.
+    capsule = value.__dlpack__(stream=stream_on(device).handle)
+    tensor = _managed(capsule)
+    dtype = _dtype_of(tensor)
+    shape = [tensor.shape[k] for k in range(tensor.ndim)]
+    strides = [tensor.strides[k] * dtype.itemsize for k in range(tensor.ndim)] if tensor.strides else None
+    return described((tensor.data or 0) + tensor.byte_offset, shape, strides, dtype, capsule), device
+
+
+def _dtype_of(tensor: _Managed) -> np.dtype[Any]:
+    for found in DTYPES.values():
+        if tensor.lanes == 1 and (tensor.kind, tensor.bits) == _code(found.name, found.bits):
+            return to_numpy(found)
+    raise ValueError(
+        f"a DLPack dtype (kind {tensor.kind}, {tensor.bits} bits, {tensor.lanes} lanes) is not supported"
+    )
+
+
+def _code(name: str, bits: int) -> tuple[int, int]:
+    """DLPack's kind and number of bits of a scalar type."""
+    kind = _KINDS.get(name)
+    return (kind if kind is not None else _KINDS[name.rstrip("0123456789")]), max(bits, 8)
+
+
+@contextmanager
+def foreign_stream(stream: Stream, args: tuple[Any, ...]) -> Iterator[Stream]:
+    """The stream to launch on where arrays of other libraries are passed: the library's current one, where this thread
+    has chosen none of its own. Arrays of ours are ordered with it by their own stream."""
+    handle = _handle_of(stream.device, args) if stream.handle == LEGACY else None
+    if handle is None or (handle or LEGACY) == stream.handle:
+        yield stream
+        return
+    other = Stream(stream.device, cuda_stream=handle)
+    ordered = any(type(a) is array for a in args) and not other.is_capturing
+    if ordered:
+        other.wait_stream(stream)
+    yield other
+    if ordered:
+        stream.wait_stream(other)
+
+
+def _handle_of(device: Device, args: tuple[Any, ...]) -> int | None:
+    torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
+    for value in args:
+        if torch is not None and isinstance(value, torch.Tensor):
+            return torch.cuda.current_stream(device.ordinal).cuda_stream
+        if cupy is not None and isinstance(value, cupy.ndarray):
+            return cupy.cuda.get_current_stream().ptr
+    return None
+
+
+# For others ----------------------------------------------------------------------------------------------------------
+
+
+def cuda_array_interface(data: np.ndarray, device: Device) -> dict[str, Any]:
+    """What CuPy, Numba and PyTorch read. AttributeError for dtypes that it cannot name (bfloat16, 8-bit floats): those
+    go through DLPack."""
+    if from_numpy(data.dtype).name not in (
+        "bool",
+        *(n for n in DTYPES if n.startswith(("int", "uint"))),
+    ) and (data.dtype.kind != "f"):
+        raise AttributeError(f"__cuda_array_interface__ has no name for {from_numpy(data.dtype)}; use DLPack")
+    return {
+        "version": 3,
+        "shape": data.shape,
+        "typestr": data.dtype.str,
+        "data": (address_of(data), not data.flags.writeable),
+        "strides": None if data.flags.c_contiguous else data.strides,
+        "stream": stream_on(device).handle,
+    }
+
+
+def dlpack(data: np.ndarray, device: Device, stream: int | None = None) -> Any:
+    """A DLPack capsule. `stream`: the consumer's, which is made to wait for ours; None or 1 is the default one, -1
+    means that nothing is to wait. BufferError for memory that may not be written."""
+    ours = stream_on(device)
+    if stream != -1:
+        consumer = Stream(device, cuda_stream=stream or LEGACY)
+        if consumer.handle != ours.handle:
+            consumer.wait_stream(ours)
+    scalar = from_numpy(data.dtype)
+    plain = np.dtype(f"u{data.dtype.itemsize}")
+    capsule = data.view(plain).__dlpack__()
+    tensor = _managed(capsule)
+    tensor.device_kind, tensor.device_id = CUDA, device.ordinal
+    tensor.kind, tensor.bits = _code(scalar.name, scalar.bits)
+    return capsule

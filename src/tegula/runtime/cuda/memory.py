@@ -1,0 +1,193 @@
+"""Memory of devices, and copies from, to and inside it.
+
+An array on a device is described by a NumPy array at the device's address, which knows shape, strides and dtype and
+makes views. The host cannot read it: whatever would look at its elements goes through the functions here."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.runtime.cuda.context import LEGACY, Context, context
+from tegula.runtime.cuda.stream import Stream, stream_on
+from tegula.runtime.device import Device
+
+POINTER_MEMORY_TYPE, POINTER_ORDINAL = 2, 9
+HOST_MEMORY = 1
+
+
+class Allocation:
+    """Memory on a device, freed with the object, in the order of the default stream: that waits for all streams made by
+    Tegula, so work that still uses the memory is done before it is given to others."""
+
+    def __init__(self, context: Context, size: int) -> None:
+        self.context = context
+        self.address: int = context.make(ctypes.c_uint64, "cuMemAllocAsync", max(size, 1), LEGACY)
+
+    # Bound as a default: while the interpreter ends, names of modules may be gone already.
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "address", 0) and not ending() and self.context.fault is None:
+            self.context.status("cuMemFreeAsync", self.address, LEGACY)
+
+
+class _Described:
+    """What NumPy asks for to make an array at an address."""
+
+    def __init__(
+        self, address: int, shape: Sequence[int], strides: Sequence[int] | None, size: int, owner: Any
+    ) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": tuple(shape),
+            "strides": None if strides is None else tuple(strides),
+            "typestr": f"<u{size}",
+        }
+
+
+def described(
+    address: int, shape: Sequence[int], strides: Sequence[int] | None, dtype: np.dtype[Any], owner: Any
+) -> np.ndarray:
+    """The description of memory on a device; `owner` lives as long as it and its views."""
+    dtype = np.dtype(dtype)
+    return np.asarray(_Described(address, shape, strides, dtype.itemsize, owner)).view(dtype)
+
+
+def allocate(device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+    """Uninitialised packed memory on a device, aligned to at least 256 bytes."""
+    dtype = np.dtype(dtype)
+    size = dtype.itemsize
+    for n in shape:
+        size *= n
+    made = Allocation(context(device.ordinal), size)
+    for keeper in keepers:
+        keeper(made)
+    return described(made.address, shape, None, dtype, made)
+
+
+keepers: list[Callable[[Allocation], None]] = []
+"""Told of each allocation: recorded launches need those made while they were recorded."""
+
+
+def address_of(data: np.ndarray) -> int:
+    return data.__array_interface__["data"][0]
+
+
+def is_packed(data: np.ndarray) -> bool:
+    return data.flags.c_contiguous
+
+
+# Copies --------------------------------------------------------------------------------------------------------------
+
+
+def upload(device: Device, target: np.ndarray, source: np.ndarray) -> None:
+    """Copy an array of the host to memory of a device, same shape and dtype. The source may be changed at once."""
+    if target.size == 0:
+        return
+    source = np.ascontiguousarray(source)
+    stream = stream_on(device)
+    packed = target if is_packed(target) else allocate(device, target.shape, target.dtype)
+    where = stream.context
+    where.call("cuMemcpyHtoDAsync_v2", address_of(packed), source.ctypes.data, source.nbytes, stream.handle)
+    if _is_pinned(where, source.ctypes.data):
+        where.call("cuStreamSynchronize", stream.handle)
+    if packed is not target:
+        _strided(stream, target, packed)
+
+
+def download(device: Device, source: np.ndarray) -> np.ndarray:
+    """A packed copy on the host, complete. RunError for what the kernels before it in the stream found."""
+    made = np.empty(source.shape, source.dtype)
+    stream = stream_on(device)
+    if source.size:
+        packed = source
+        if not is_packed(source):
+            packed = allocate(device, source.shape, source.dtype)
+            _strided(stream, packed, source)
+        stream.context.call(
+            "cuMemcpyDtoHAsync_v2", made.ctypes.data, address_of(packed), made.nbytes, stream.handle
+        )
+    stream.synchronize()
+    return made
+
+
+def copy(device: Device, target: np.ndarray, source: np.ndarray, source_device: Device) -> None:
+    """Copy memory of a device to memory of a device, same shape and dtype, in the order of the target's stream."""
+    if target.size == 0:
+        return
+    stream = stream_on(device)
+    if source_device != device:
+        if not is_packed(source):
+            packed = allocate(source_device, source.shape, source.dtype)
+            _strided(stream_on(source_device), packed, source)
+            source = packed
+        stream.wait_event(stream_on(source_device).record_event())
+        if not is_packed(target):
+            landed = allocate(device, target.shape, target.dtype)
+            _copy_packed(stream, landed, source)
+            source = landed
+    if is_packed(target) and is_packed(source):
+        _copy_packed(stream, target, source)
+    else:
+        if np.may_share_memory(target, source):
+            apart = allocate(device, source.shape, source.dtype)
+            _strided(stream, apart, source)
+            source = apart
+        _strided(stream, target, source)
+    if source_device != device:
+        stream_on(source_device).wait_event(stream.record_event())
+
+
+def _copy_packed(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
+    stream.context.call("cuMemcpyAsync", address_of(target), address_of(source), target.nbytes, stream.handle)
+
+
+def fill(device: Device, target: np.ndarray, value: object) -> None:
+    """Set every element, in the order of the stream. `value` is what NumPy would broadcast to the target's shape."""
+    if target.size == 0:
+        return
+    pattern = np.asarray(value).astype(target.dtype)
+    stream = stream_on(device)
+    if pattern.ndim == 0 and is_packed(target) and _set(stream, target, pattern):
+        return
+    whole = np.broadcast_to(pattern, target.shape)
+    small = allocate(device, pattern.shape, target.dtype)
+    upload(device, small, pattern)
+    _strided(stream, target, described(address_of(small), whole.shape, whole.strides, target.dtype, small))
+
+
+def _set(stream: Stream, target: np.ndarray, pattern: np.ndarray) -> bool:
+    """Fill packed memory with a pattern of 1, 2 or 4 bytes, or of equal ones; whether that could be done."""
+    raw = pattern.tobytes()
+    for size, name in ((1, "cuMemsetD8Async"), (2, "cuMemsetD16Async"), (4, "cuMemsetD32Async")):
+        if len(raw) % size == 0 and raw == raw[:size] * (len(raw) // size):
+            count = target.nbytes // size
+            number = int.from_bytes(raw[:size], "little")
+            stream.context.call(name, address_of(target), number, count, stream.handle)
+            return True
+    return False
+
+
+def _strided(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
+    from tegula.runtime.cuda.strided import copy_strided
+
+    copy_strided(stream, target, source)
+
+
+def _is_pinned(where: Context, address: int) -> bool:
+    """Whether the driver copies from that memory of the host while the caller goes on."""
+    kind = ctypes.c_uint()
+    code = where.status("cuPointerGetAttribute", ctypes.byref(kind), POINTER_MEMORY_TYPE, address)
+    return code == 0 and kind.value == HOST_MEMORY
+
+
+def ordinal_of(address: int) -> int:
+    """The device that an address belongs to; 0 for that of an empty array."""
+    if address == 0:
+        return 0
+    return context(0).make(ctypes.c_int, "cuPointerGetAttribute", POINTER_ORDINAL, address)

@@ -1,0 +1,100 @@
+"""Code on a device: from LLVM IR text, or from the cache, to functions that can be launched."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from tegula.backend import cache as disk
+from tegula.backend import ptx
+from tegula.errors import InternalError, LaunchError, RunError
+from tegula.runtime.config import config
+from tegula.runtime.cuda.context import Context
+from tegula.runtime.cuda.driver import text as error_text
+from tegula.target import CudaTarget
+
+SHARED_ALWAYS = 48 << 10
+"""Bytes of dynamic shared memory that a function may have without asking for more."""
+LOG_BYTES = 1 << 16
+INFO_LOG, INFO_LOG_BYTES, ERROR_LOG, ERROR_LOG_BYTES, LOG_VERBOSE = 3, 4, 5, 6, 12
+MAX_THREADS, LOCAL_BYTES, REGISTERS, MAX_DYNAMIC_SHARED = 0, 3, 4, 8
+
+
+class Module:
+    """Loaded code; it stays loaded, because kernels may still run when their last user is gone."""
+
+    def __init__(self, context: Context, code: bytes, is_ptx: bool) -> None:
+        self.context = context
+        self.handle: int = _compiled_by_driver(context, code) if is_ptx else _loaded(context, code)
+
+    def function(self, name: str, shared_bytes: int = 0, threads: int = 1) -> int:
+        """The handle of a kernel, made ready for that much dynamic shared memory.
+
+        LaunchError if the device cannot run a block of it."""
+        call, make = self.context.call, self.context.make
+        made = make(ctypes.c_void_p, "cuModuleGetFunction", self.handle, name.encode())
+        most = make(ctypes.c_int, "cuFuncGetAttribute", MAX_THREADS, made)
+        if threads > most:
+            help = f"launch with block_dim={most // 32 * 32} or less"
+            raise LaunchError(
+                f"the kernel needs so many registers that a block has at most {most} threads", help
+            )
+        if shared_bytes > SHARED_ALWAYS:
+            call("cuFuncSetAttribute", made, MAX_DYNAMIC_SHARED, shared_bytes)
+        return made
+
+    def attribute(self, function: int, which: int) -> int:
+        return self.context.make(ctypes.c_int, "cuFuncGetAttribute", which, function)
+
+
+def _loaded(context: Context, code: bytes) -> int:
+    return context.make(ctypes.c_void_p, "cuModuleLoadDataEx", code, 0, None, None)
+
+
+def _compiled_by_driver(context: Context, code: bytes) -> int:
+    """PTX through the driver's compiler, whose complaints fail as those of ptxas do."""
+    said, wrong = ctypes.create_string_buffer(LOG_BYTES), ctypes.create_string_buffer(LOG_BYTES)
+    options = {
+        INFO_LOG: ctypes.addressof(said),
+        INFO_LOG_BYTES: LOG_BYTES,
+        ERROR_LOG: ctypes.addressof(wrong),
+        ERROR_LOG_BYTES: LOG_BYTES,
+        LOG_VERBOSE: 1,
+    }
+    names = (ctypes.c_int * len(options))(*options)
+    values = (ctypes.c_void_p * len(options))(*options.values())
+    made = ctypes.c_void_p()
+    status = context.status("cuModuleLoadDataEx", ctypes.byref(made), code, len(options), names, values)
+    ptx.check_log(said.value.decode(errors="replace") + wrong.value.decode(errors="replace"))
+    if status or made.value is None:
+        reason = wrong.value.decode(errors="replace").strip() or error_text(status, context.driver)
+        raise InternalError(f"the driver's compiler refused the generated code:\n{reason}")
+    return made.value
+
+
+def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, bool]:
+    """The entry for everything that code depends on, from the disk cache or else from `make()`; whether it was kept."""
+    store = disk.Cache(disk.directory(config.kernel_cache_dir)) if config.cache_kernels else None
+    name = disk.key([*parts, target.key, ptx.identity(config.ptxas)])
+    entry = store.get(name) if store is not None else None
+    if entry is not None:
+        return entry, True
+    entry = make()
+    if store is not None:
+        store.put(name, entry)
+    return entry, False
+
+
+def assembled(text: str, target: CudaTarget) -> ptx.Cubin:
+    """LLVM IR text as code for a device."""
+    from tegula.backend.llvm import compile_ptx
+
+    return ptx.compile_cubin(compile_ptx(text, target.arch), target.arch, config.ptxas)
+
+
+def loaded(context: Context, entry: disk.Entry) -> Module:
+    """The module of a cached entry. RunError if the device cannot load it."""
+    try:
+        return Module(context, entry.code, bool(entry.metadata.get("ptx")))
+    except RunError as error:
+        raise RunError(f"{error}; the code was compiled for another device") from error

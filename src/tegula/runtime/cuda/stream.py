@@ -1,0 +1,221 @@
+"""Streams and events: what runs in which order on a device."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from tegula.runtime.cuda.context import LEGACY, Context, context
+from tegula.runtime.cuda.report import deliver, launched_on
+from tegula.runtime.device import Device, cuda_device
+
+BLOCKING, NON_BLOCKING = 0, 1
+DISABLE_TIMING = 2
+
+
+class Stream:
+    """A queue of work on one CUDA device, done in order. `device`: the current one by default; ValueError for a CPU.
+
+    `priority`: lower numbers go first (0, the default, is the lowest). `cuda_stream`: the handle of a stream that
+    another library made and keeps alive; it is used, not owned. Work in the default stream waits for that in all
+    streams made here, and the other way round."""
+
+    def __init__(
+        self, device: Device | str | None = None, priority: int = 0, cuda_stream: int | None = None
+    ) -> None:
+        self.device = cuda_device(device)
+        self.context: Context = context(self.device.ordinal)
+        self.priority = priority
+        self.owned = cuda_stream is None
+        # 0, as other libraries give it, is the default stream too.
+        self.handle: int = self._made(BLOCKING) if cuda_stream is None else cuda_stream or LEGACY
+
+    def _made(self, flags: int) -> int:
+        return self.context.make(
+            ctypes.c_void_p, "cuStreamCreateWithPriority", ctypes.c_uint(flags), self.priority
+        )
+
+    @classmethod
+    def for_recording(cls, device: Device) -> Stream:
+        """A stream that does not order itself with the default one, as recording needs."""
+        made = cls(device, cuda_stream=LEGACY)
+        made.handle, made.owned = made._made(NON_BLOCKING), True
+        return made
+
+    @property
+    def cuda_stream(self) -> int:
+        """The driver's handle, for other libraries."""
+        return self.handle
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all work in the stream is done."""
+        return self.context.is_done("cuStreamQuery", self.handle)
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether work in the stream is recorded instead of done."""
+        status = ctypes.c_int()
+        self.context.call("cuStreamIsCapturing", self.handle, ctypes.byref(status))
+        return status.value != 0
+
+    def synchronize(self) -> None:
+        """Wait until all work in the stream is done. RunError for what its kernels found."""
+        self.context.call("cuStreamSynchronize", self.handle)
+        deliver(self.context, self.handle)
+
+    def record_event(self, event: Event | None = None) -> Event:
+        """Mark this point of the stream with an event, a new one by default."""
+        marked = event if event is not None else Event(self.device)
+        self.context.call("cuEventRecord", marked.handle, self.handle)
+        marked.marked = (self.handle, launched_on(self.context))
+        return marked
+
+    def wait_event(self, event: Event) -> None:
+        """Let later work in the stream wait for an event; the caller does not wait."""
+        self.context.call("cuStreamWaitEvent", self.handle, event.handle, 0)
+
+    def wait_stream(self, other: Stream, event: Event | None = None) -> None:
+        """Let later work in the stream wait for what is in another stream now; the caller does not wait."""
+        self.wait_event(other.record_event(event))
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "owned", False) and not ending() and self.context.fault is None:
+            self.context.status("cuStreamDestroy_v2", self.handle)
+
+    def __repr__(self) -> str:
+        return f"tg.Stream({self.handle:#x}, device={self.device})"
+
+
+class Event:
+    """A point in a stream. `enable_timing`: whether the time between two such events can be asked for."""
+
+    def __init__(self, device: Device | str | None = None, enable_timing: bool = False) -> None:
+        self.device = cuda_device(device)
+        self.context = context(self.device.ordinal)
+        self.enable_timing = enable_timing
+        self.marked: tuple[int, int] | None = None
+        flags = ctypes.c_uint(0 if enable_timing else DISABLE_TIMING)
+        self.handle: int = self.context.make(ctypes.c_void_p, "cuEventCreate", flags)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the point was reached; true for an event that was never recorded."""
+        return self.context.is_done("cuEventQuery", self.handle)
+
+    def synchronize(self) -> None:
+        """Wait until the point is reached. RunError for what the kernels before it found."""
+        self.context.call("cuEventSynchronize", self.handle)
+        if self.marked is not None:
+            deliver(self.context, *self.marked)
+
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if hasattr(self, "handle") and not ending() and self.context.fault is None:
+            self.context.status("cuEventDestroy_v2", self.handle)
+
+
+# The stream that work goes to ----------------------------------------------------------------------------------------
+
+
+class _Chosen(threading.local):
+    """The streams that this thread has chosen, by device."""
+
+    def __init__(self) -> None:
+        self.streams: dict[int, Stream] = {}
+
+
+chosen = _Chosen()
+_defaults: dict[Context, Stream] = {}
+
+
+def default_stream(device: Device) -> Stream:
+    """A device's default stream, which other libraries use too."""
+    made = context(device.ordinal)
+    found = _defaults.get(made)
+    if found is None:
+        found = _defaults.setdefault(made, Stream(device, cuda_stream=LEGACY))
+    return found
+
+
+def stream_on(device: Device) -> Stream:
+    """The stream that work of this thread on a device goes to."""
+    return chosen.streams.get(device.ordinal) or default_stream(device)
+
+
+def get_stream(device: Device | str | None = None) -> Stream:
+    """The stream that launches and copies of this thread go to on a device (the current one by default)."""
+    return stream_on(cuda_device(device))
+
+
+def set_stream(stream: Stream | None, device: Device | str | None = None, sync: bool = False) -> None:
+    """Choose the stream of this thread on its device; None: the default stream of `device`.
+
+    `sync`: let it wait for what is in the stream chosen before."""
+    where = stream.device if stream is not None else cuda_device(device)
+    wanted = stream if stream is not None else default_stream(where)
+    if sync:
+        wanted.wait_stream(stream_on(where))
+    chosen.streams[where.ordinal] = wanted
+
+
+class ScopedStream:
+    """The stream of this thread on its device inside a `with` block; None changes nothing.
+
+    `sync_enter`: let it wait for what is in the stream chosen before; `sync_exit`: let that wait for the block's
+    work."""
+
+    def __init__(self, stream: Stream | None, sync_enter: bool = True, sync_exit: bool = False) -> None:
+        self.stream, self.sync_enter, self.sync_exit = stream, sync_enter, sync_exit
+
+    def __enter__(self) -> Stream | None:
+        if self.stream is not None:
+            self.before = stream_on(self.stream.device)
+            set_stream(self.stream, sync=self.sync_enter and self.stream is not self.before)
+        return self.stream
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.stream is not None:
+            set_stream(self.before, sync=self.sync_exit and self.stream is not self.before)
+
+
+def wait_stream(other: Stream, event: Event | None = None) -> None:
+    """Let the stream of this thread on the same device wait for what is in another stream now."""
+    stream_on(other.device).wait_stream(other, event)
+
+
+def wait_event(event: Event) -> None:
+    """Let the stream of this thread on the event's device wait for it."""
+    stream_on(event.device).wait_event(event)
+
+
+def record_event(event: Event | None = None) -> Event:
+    """Mark this point of the thread's stream, on the event's device or the current one."""
+    return stream_on(event.device if event is not None else cuda_device(None)).record_event(event)
+
+
+def synchronize_stream(stream: Stream | Device | str | None = None) -> None:
+    """Wait until all work in a stream is done: the given one, or the one of this thread on a device."""
+    (stream if isinstance(stream, Stream) else get_stream(stream)).synchronize()
+
+
+def synchronize_event(event: Event) -> None:
+    """Wait until an event is reached."""
+    event.synchronize()
+
+
+def get_event_elapsed_time(start: Event, end: Event, synchronize: bool = True) -> float:
+    """Milliseconds between two events with `enable_timing`; `synchronize`: wait for the second first."""
+    if synchronize:
+        end.synchronize()
+    return end.context.make(ctypes.c_float, "cuEventElapsedTime", start.handle, end.handle)
+
+
+def stream_from_torch(stream: Any) -> Stream:
+    """A stream of PyTorch, for launches and copies; PyTorch keeps it alive."""
+    return Stream(f"cuda:{stream.device_index}", cuda_stream=stream.cuda_stream)

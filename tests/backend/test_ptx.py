@@ -1,0 +1,227 @@
+"""LLVM IR text to PTX, and PTX to code for GPUs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from vector_add import ARGUMENT_BYTES, VECTOR_ADD
+
+from tegula.backend.llvm import compile_ptx
+from tegula.backend.ptx import Cubin, candidates, check_log, compile_cubin, identity, version
+from tegula.errors import InternalError
+from tegula.target import CUDA_TARGETS, cuda_target_for, get_cuda_target
+
+FOUND = candidates()
+needs_ptxas = pytest.mark.skipif(not FOUND, reason="needs ptxas: the extra 'offline' or a CUDA toolkit")
+
+
+def program(folder: Path, script: str, name: str = "ptxas") -> str:
+    """A shell script as a program."""
+    made = folder / name
+    made.parent.mkdir(parents=True, exist_ok=True)
+    made.write_text(f"#!/bin/sh\n{script}\n")
+    made.chmod(0o755)
+    return str(made)
+
+
+def test_ptx_of_a_kernel() -> None:
+    text = compile_ptx(VECTOR_ADD, "sm_90a")
+    assert ".target sm_90a" in text and ".version 8.0" in text
+    assert f".entry kernel(\n\t.param .align 16 .b8 kernel_param_0[{ARGUMENT_BYTES}]" in text
+    assert ".maxntid 256" in text
+    # Arguments are read from the parameter itself, not from a copy in local memory.
+    assert ".local" not in text and text.count("ld.global.b32") == 2
+
+
+def test_an_unknown_architecture_is_refused() -> None:
+    with pytest.raises(ValueError, match="there is no CUDA target 'sm_1'; targets: sm_80"):
+        compile_ptx(VECTOR_ADD, "sm_1")
+
+
+def test_what_llvm_refuses_is_an_error_with_the_line() -> None:
+    with pytest.raises(InternalError, match="LLVM refused the generated code"):
+        compile_ptx("define void @k() { ret i32 0 }", "sm_90a")
+
+
+def test_a_call_of_an_absent_function_is_refused() -> None:
+    text = "declare float @expf(float)\ndefine float @f(float %x) {\n %y = call float @expf(float %x)\n ret float %y\n}"
+    with pytest.raises(InternalError, match="functions that it does not hold: expf"):
+        compile_ptx(text, "sm_90a")
+
+
+MATHEMATICS = """
+define ptx_kernel void @k(ptr %p, {type} %x) {{
+  %r = call {flag} {type} @llvm.{name}({type} %x)
+  store {type} %r, ptr %p
+  ret void
+}}
+declare {type} @llvm.{name}({type})
+"""
+
+
+@pytest.mark.parametrize(
+    "name", ["exp.f32", "log2.f32", "exp2.f64", "sin.f64", "tan.f32", "tanh.f32", "cos.f32"]
+)
+def test_intrinsics_that_end_the_process_are_refused(name: str) -> None:
+    type = "double" if name.endswith("64") else "float"
+    with pytest.raises(InternalError, match=f"llvm.{name.split('.')[0]}.* has (no )?PTX"):
+        compile_ptx(MATHEMATICS.format(name=name, type=type, flag=""), "sm_90a")
+
+
+@pytest.mark.parametrize(("name", "instruction"), [("tanh.f32", "tanh.approx"), ("exp2.f32", "ex2.approx"),
+                                                   ("sin.f32", "sin.approx"), ("sqrt.f32", "sqrt.rn")])  # fmt: skip
+def test_intrinsics_with_ptx(name: str, instruction: str) -> None:
+    flag = "" if name == "sqrt.f32" else "afn"
+    assert instruction in compile_ptx(MATHEMATICS.format(name=name, type="float", flag=flag), "sm_90a")
+
+
+def test_cpu_kernels_initialise_no_gpu_target() -> None:
+    code = """
+from tegula.backend.llvm import compile_object
+from tegula.target import get_target
+compile_object("define void @kernel() { ret void }", get_target())
+import llvmlite.binding as llvm
+try:
+    llvm.Target.from_triple("nvptx64-nvidia-cuda")
+except RuntimeError:
+    print("no such target")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "no such target\n"
+
+
+# Targets -------------------------------------------------------------------------------------------------------------
+
+
+def test_targets_of_devices() -> None:
+    assert cuda_target_for(9, 0) == get_cuda_target() == get_cuda_target("sm_90a")
+    assert cuda_target_for(8, 8).arch == "sm_87"
+    assert cuda_target_for(12, 1).arch == "sm_121a"
+    for capability in ((7, 5), (9, 1), (11, 0)):
+        with pytest.raises(RuntimeError, match="no target for GPUs of compute capability"):
+            cuda_target_for(*capability)
+
+
+def test_hopper_holds_what_it_holds() -> None:
+    target = get_cuda_target("sm_90a")
+    assert (target.shared_per_block, target.shared_per_sm) == (232448, 233472)
+    assert (target.tensor_cores, target.bulk_copies, target.capability) == ("wgmma", True, (9, 0))
+    assert target.key == "nvptx64-nvidia-cuda/sm_90a/ptx80"
+
+
+# ptxas ---------------------------------------------------------------------------------------------------------------
+
+
+@needs_ptxas
+@pytest.mark.parametrize("arch", CUDA_TARGETS)
+def test_machine_code_for_each_target(arch: str) -> None:
+    made = compile_cubin(compile_ptx(VECTOR_ADD, arch), arch)
+    assert made.code[:4] == b"\x7fELF" and not made.is_ptx
+    assert 0 < made.registers < 32
+    assert (made.spill_bytes, made.shared_bytes) == (0, 0)
+
+
+@needs_ptxas
+def test_spills_and_shared_memory_are_counted() -> None:
+    text = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.shared .align 4 .b8 tile[4096];
+.visible .entry kernel(.param .u64 out) .maxntid 32
+{
+  .reg .b64 %rd<3>;
+  .reg .b32 %r<2>;
+  ld.param.u64 %rd1, [out];
+  mov.u64 %rd2, tile;
+  ld.shared.b32 %r1, [tile];
+  st.global.b32 [%rd1], %r1;
+  ret;
+}
+"""
+    assert compile_cubin(text, "sm_90a").shared_bytes == 4096
+
+
+@needs_ptxas
+def test_what_ptxas_refuses_is_an_error_with_its_text() -> None:
+    with pytest.raises(InternalError, match="refused the generated code:\n.*fatal"):
+        compile_cubin(".version 8.0\n.target sm_90a\nnonsense", "sm_90a")
+
+
+@needs_ptxas
+def test_an_ignored_register_budget_is_a_failed_compile() -> None:
+    text = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry kernel()
+{
+  setmaxnreg.dec.sync.aligned.u32 40;
+  ret;
+}
+"""
+    with pytest.raises(InternalError, match="ptxas complains about the generated code:\n.*setmaxnreg"):
+        compile_cubin(text, "sm_90a")
+
+
+@pytest.mark.parametrize("line", [
+    "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to ...",
+    "ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored to maintain minimum register requirement",
+    "ptxas warning : Value of threads per SM for entry k is out of range. .minnctapersm will be ignored",
+])  # fmt: skip
+def test_complaints(line: str) -> None:
+    with pytest.raises(InternalError, match="complains"):
+        check_log(f"ptxas info    : 0 bytes gmem\n{line}\n")
+    check_log("ptxas info    : Used 168 registers, used 5 barriers, 384 bytes smem\n")
+
+
+def test_without_ptxas_the_driver_gets_the_ptx() -> None:
+    made = compile_cubin("text", "sm_90a", configured="driver")
+    assert made.is_ptx and made.code == b"text\0"
+    with pytest.raises(RuntimeError, match="install ptxas"):
+        made.sass()
+    assert identity("driver") == "driver"
+
+
+def test_a_configured_ptxas_that_is_absent(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no program .*ptxas; tg.config.ptxas names it"):
+        compile_cubin("text", "sm_90a", configured=str(tmp_path / "ptxas"))
+
+
+def test_a_ptxas_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = "echo \"ptxas fatal : Value 'sm_90a' is not defined for option 'gpu-name'\" >&2; exit 1"
+    program(tmp_path / "old" / "bin", old)
+    new = program(
+        tmp_path / "new",
+        'while [ "$1" != -o ]; do shift; done; printf code > "$2"; echo "Used 7 registers, 16 bytes smem" >&2',
+    )
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'new'}{os.pathsep}{os.environ['PATH']}")
+    assert [p.parent.name for p in candidates()[:2]] == ["bin", "new"]
+    made = compile_cubin("text", "sm_90a")
+    assert (made.code, made.registers, made.shared_bytes) == (b"code", 7, 16)
+    assert new in identity()
+
+
+def test_the_identity_changes_with_the_program(tmp_path: Path) -> None:
+    path = program(tmp_path, "exit 0")
+    before = identity(path)
+    Path(path).write_text("#!/bin/sh\nexit 0 # newer\n")
+    assert identity(path) != before
+
+
+def test_the_version_of_a_ptxas(tmp_path: Path) -> None:
+    assert version(Path(program(tmp_path, "echo Cuda compilation tools, release 13.0, V13.0.88"))) == "13.0"
+    assert version(Path(program(tmp_path, "exit 3"))) == "unknown"
+
+
+def test_machine_code_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, 'test "$1" = -sass && cat "$2" && echo " EXIT"', name="cuobjdump")
+    monkeypatch.setenv("CUDA_HOME", "")
+    monkeypatch.setenv("CUDA_PATH", "")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert Cubin(b"FADD;", is_ptx=False).sass() == "FADD; EXIT\n"

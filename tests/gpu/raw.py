@@ -1,0 +1,36 @@
+"""The kernel of tests/backend/vector_add.py on a device, without launch and its checks."""
+
+from __future__ import annotations
+
+import struct
+
+from vector_add import BLOCK, VECTOR_ADD
+
+import tegula as tg
+from tegula.runtime.cuda.context import context, target
+from tegula.runtime.cuda.launch import NO_REPORT, enqueue
+from tegula.runtime.cuda.module import Module, assembled
+from tegula.runtime.cuda.stream import Stream, stream_on
+
+
+class VectorAdd:
+    """c = a + b. `by_driver`: compiled by the driver from PTX."""
+
+    def __init__(self, device: str = "cuda:0", by_driver: bool = False) -> None:
+        self.device = tg.get_device(device)
+        made_for = target(self.device.ordinal)
+        if by_driver:
+            from tegula.backend.llvm import compile_ptx
+
+            code, is_ptx = compile_ptx(VECTOR_ADD, made_for.arch).encode() + b"\0", True
+        else:
+            cubin = assembled(VECTOR_ADD, made_for)
+            code, is_ptx = cubin.code, cubin.is_ptx
+        self.module = Module(context(self.device.ordinal), code, is_ptx)
+        self.function = self.module.function("kernel", threads=BLOCK)
+
+    def __call__(self, a: tg.array, b: tg.array, c: tg.array, stream: Stream | None = None) -> None:
+        n = a.size
+        packed = a.packed + b.packed + c.packed + struct.pack("<2q", n, n) + NO_REPORT
+        where = stream or stream_on(self.device)
+        enqueue(where, self.function, -(-n // BLOCK), BLOCK, 0, packed[:96], "vector_add")

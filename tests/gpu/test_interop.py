@@ -1,0 +1,126 @@
+"""Arrays of PyTorch and CuPy without copies, in the order of their streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+
+@tg.kernel
+def double(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    y[i] = 2.0 * x[i]
+
+
+@pytest.fixture(scope="module")
+def torch() -> Any:
+    made = pytest.importorskip("torch")
+    if not made.cuda.is_available():
+        pytest.skip("this PyTorch has no CUDA")
+    return made
+
+
+@pytest.fixture(scope="module")
+def cupy() -> Any:
+    return pytest.importorskip("cupy")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int64", "uint8", "bool"])
+def test_torch_tensors_share_memory(torch: Any, dtype: str) -> None:
+    t = torch.arange(24, device="cuda").reshape(4, 6).to(getattr(torch, dtype))
+    a = tg.array(t.t(), copy=False)
+    assert (a.ptr, a.shape, str(a.dtype), str(a.device)) == (t.data_ptr(), (6, 4), dtype, "cuda:0")
+    np.testing.assert_array_equal(a.numpy().astype(np.float64), t.t().double().cpu().numpy())
+    assert tg.from_dlpack(t).ptr == tg.array(t, copy=False).ptr == t.data_ptr()
+
+
+def test_tensors_that_need_gradients_are_taken(torch: Any) -> None:
+    t = torch.ones(5, device="cuda", requires_grad=True)
+    assert tg.array(t, copy=False).ptr == t.data_ptr()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool"])
+def test_our_arrays_in_torch(torch: Any, dtype: str) -> None:
+    a = tg.ones((4, 6), getattr(tg, dtype), device="cuda:0")
+    t = torch.from_dlpack(a.transpose())
+    assert (t.data_ptr(), tuple(t.shape), t.device.type) == (a.ptr, (6, 4), "cuda")
+    t.zero_()
+    torch.cuda.synchronize()
+    assert not a.numpy().any()
+    address = a.ptr
+    del a
+    tg.full((4, 6), 1, getattr(tg, dtype), device="cuda:0")
+    assert t.data_ptr() == address and not t.any().item()
+
+
+def test_launching_with_tensors(torch: Any) -> None:
+    x = torch.arange(1000, device="cuda", dtype=torch.float32)
+    y = torch.zeros_like(x)
+    tg.launch(double, 1000, [x, y])
+    assert torch.equal(y, 2 * x)
+
+
+def test_the_current_stream_of_torch_is_used(torch: Any) -> None:
+    side = torch.cuda.Stream()
+    x = torch.zeros(1 << 24, device="cuda")
+    ours = tg.zeros(1 << 24, device="cuda:0")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        for k in range(20):
+            x.fill_(k)
+            tg.launch(double, x.numel(), [x, ours])
+            tg.launch(double, x.numel(), [ours, x])
+            assert x[0].item() == 4 * k
+    assert ours.numpy()[0] == 38
+
+
+def test_recording_by_torch(torch: Any) -> None:
+    x, y = torch.ones(1000, device="cuda"), torch.zeros(1000, device="cuda")
+    tg.launch(double, 1000, [x, y])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tg.launch(double, 1000, [x, y])
+        tg.launch(double, 1000, [y, x])
+    for _ in range(2):
+        graph.replay()
+    assert x[0].item() == 16
+
+
+def test_streams_of_torch(torch: Any) -> None:
+    side = torch.cuda.Stream()
+    stream = tg.stream_from_torch(side)
+    assert stream.cuda_stream == side.cuda_stream
+    x, y = tg.ones(1000, device="cuda:0"), tg.zeros(1000, device="cuda:0")
+    stream.wait_stream(tg.get_stream("cuda:0"))
+    tg.launch(double, 1000, [x, y], stream=stream)
+    stream.synchronize()
+    assert y.numpy()[0] == 2
+
+
+def test_host_and_device_do_not_mix(torch: Any) -> None:
+    with pytest.raises(tg.LaunchError, match="the arrays are on several devices"):
+        tg.launch(double, 3, [torch.ones(3), torch.ones(3, device="cuda")])
+
+
+def test_cupy_both_ways(cupy: Any) -> None:
+    c = cupy.arange(12, dtype=cupy.float32).reshape(3, 4)
+    a = tg.array(c.T, copy=False)
+    assert a.ptr == c.data.ptr and a.shape == (4, 3)
+    a.fill_(1)
+    assert float(c.sum()) == 12
+    back = cupy.asarray(a)
+    assert back.data.ptr == a.ptr and back.strides == a.strides
+    assert cupy.from_dlpack(a).data.ptr == a.ptr
+
+
+def test_launching_in_the_stream_of_cupy(cupy: Any) -> None:
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        x = cupy.arange(1000, dtype=cupy.float32)
+        y = cupy.zeros_like(x)
+        tg.launch(double, 1000, [x, y])
+        stream.synchronize()
+        assert (y.get() == 2 * np.arange(1000)).all()

@@ -1,0 +1,143 @@
+"""Kernels of the language on a GPU: arguments, reports, faults."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.runtime.config import config
+
+
+@tg.kernel
+def axpy(x: tg.array1d[float], y: tg.array1d[float], a: float, n: int):
+    i = tg.tid()
+    if i < n:
+        y[i] = a * x[i] + y[i]
+
+
+@tg.kernel
+def row_sums(x: tg.array2d[float], sums: tg.array1d[float]):
+    i = tg.tid()
+    tg.tile_store(sums, tg.tile_sum(tg.tile_load(x[i], 256)), offset=i)
+
+
+@tg.kernel
+def positive(x: tg.array1d[float]):
+    i = tg.tid()
+    assert x[i] > 0.0, "not positive"
+
+
+@tg.kernel
+def show(n: int):
+    i = tg.tid()
+    if i == 3:
+        print(n, i)
+
+
+@tg.kernel
+def beyond(x: tg.array1d[float]):
+    i = tg.tid()
+    x[i + 5] = 1.0
+
+
+def test_scalars_and_arrays() -> None:
+    x = np.arange(1000, dtype=np.float32)
+    y = tg.array(x, device="cuda:0")
+    tg.launch(axpy, 1000, [tg.array(x, device="cuda:0"), y, 2.0, 900])
+    np.testing.assert_array_equal(y.numpy(), np.where(x < 900, 3 * x, x))
+
+
+def test_strided_arguments() -> None:
+    data = np.arange(64 * 256, dtype=np.float32).reshape(256, 64) % 7
+    a = tg.array(data, device="cuda:0")
+    for x in (a.transpose(), tg.clone(a.transpose())):
+        sums = tg.zeros(64, device="cuda:0")
+        tg.launch_tiled(row_sums, 64, [x], [sums], block_dim=64)
+        np.testing.assert_array_equal(sums.numpy(), data.sum(0))
+
+
+@pytest.mark.parametrize("block_dim", [1, 31, 32, 50, 256, 1024])
+def test_block_sizes(block_dim: int) -> None:
+    x, y = tg.ones(12345, device="cuda:0"), tg.zeros(12345, device="cuda:0")
+    tg.launch(axpy, 12345, [x, y, 3.0, 12345], block_dim=block_dim)
+    np.testing.assert_array_equal(y.numpy(), np.full(12345, 3))
+
+
+def test_a_failed_assertion_is_raised_at_the_next_wait() -> None:
+    x = tg.ones(1000, device="cuda:0")
+    tg.launch(positive, 1000, [x])
+    tg.synchronize()
+    x[700:].zero_()
+    tg.launch(positive, 1000, [x])
+    with pytest.raises(
+        tg.KernelAssertion, match=r"not positive \(in block 2, thread 188 of kernel positive\)"
+    ):
+        tg.synchronize()
+    np.testing.assert_array_equal(x[:3].numpy(), [1, 1, 1])
+
+
+def test_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    tg.launch(show, 10, [7], device="cuda:0")
+    tg.synchronize_device("cuda:0")
+    assert capsys.readouterr().out == "7 3\n"
+
+
+def test_accesses_outside_are_found_in_debug_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "mode", "debug")
+    x = tg.zeros(100, device="cuda:0")
+    tg.launch(beyond, 100, [x])
+    with pytest.raises(tg.OutOfBounds, match=r"index \(100,\) is outside 'x' of shape \(100,\)"):
+        x.numpy()
+    np.testing.assert_array_equal(x.numpy(), np.arange(100) >= 5)
+
+
+def test_prints_of_recorded_launches(capsys: pytest.CaptureFixture[str]) -> None:
+    with tg.ScopedCapture("cuda:0") as capture:
+        tg.launch(show, 10, [7], device="cuda:0")
+    for _ in range(2):
+        tg.capture_launch(capture.graph)
+        tg.synchronize()
+    assert capsys.readouterr().out == "7 3\n7 3\n"
+
+
+def test_a_second_process_finds_the_kernel(tmp_path: Path) -> None:
+    code = """
+import tegula as tg
+from tests_gpu_launches import axpy
+x, y = tg.ones(10, device="cuda:0"), tg.zeros(10, device="cuda:0")
+tg.launch(axpy, 10, [x, y, 2.0, 10])
+print(y.numpy().sum(), [c.from_cache for c in axpy.compiled.values()])
+"""
+    (tmp_path / "tests_gpu_launches.py").write_text(Path(__file__).read_text())
+    command = [sys.executable, "-c", code]
+    runs = [subprocess.run(command, cwd=tmp_path, capture_output=True, text=True) for _ in range(2)]
+    assert [r.stdout for r in runs] == ["20.0 [False]\n", "20.0 [True]\n"], runs[0].stderr
+
+
+def test_a_fault_names_the_kernel_and_sticks() -> None:
+    code = f"""
+import sys
+sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parent.parent / "backend")]}
+from raw import VectorAdd
+import tegula as tg
+add = VectorAdd()
+a, b, c = (tg.zeros(1000, device="cuda:0") for _ in range(3))
+c.packed = (8).to_bytes(8, "little") + c.packed[8:]
+add(a, b, c)
+for use in (tg.synchronize, a.numpy, lambda: tg.zeros(3, device="cuda:0"), lambda: add(a, b, c)):
+    try:
+        use()
+    except tg.RunError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 4, done.stderr
+    assert "an access outside of any array in kernel 'vector_add': CUDA_ERROR_ILLEGAL_ADDRESS" in lines[0]
+    assert all("cuda:0 cannot be used any more in this process, after: " in line for line in lines[1:])
+    assert done.returncode == 0

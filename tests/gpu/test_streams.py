@@ -1,0 +1,137 @@
+"""Modules, streams, events, recorded graphs and threads on a GPU."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from raw import VectorAdd
+
+import tegula as tg
+from tegula.errors import InternalError
+from tegula.runtime.cuda.context import context
+from tegula.runtime.cuda.module import LOCAL_BYTES, REGISTERS, Module
+
+N = 100_003
+
+
+@pytest.fixture(scope="module")
+def add() -> VectorAdd:
+    return VectorAdd()
+
+
+def arrays(n: int = N) -> list[tg.array]:
+    data = np.arange(n, dtype=np.float32)
+    return [tg.array(data, device="cuda:0"), tg.array(data, device="cuda:0"), tg.zeros(n, device="cuda:0")]
+
+
+@pytest.mark.parametrize("by_driver", [False, True])
+def test_a_kernel_written_by_hand(by_driver: bool) -> None:
+    add = VectorAdd(by_driver=by_driver)
+    a, b, c = arrays()
+    add(a, b, c)
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(N, dtype=np.float32))
+    assert 0 < add.module.attribute(add.function, REGISTERS) < 32
+    assert add.module.attribute(add.function, LOCAL_BYTES) == 0
+
+
+def test_what_the_driver_refuses() -> None:
+    with pytest.raises(InternalError, match="the driver's compiler refused the generated code"):
+        Module(context(0), b".version 8.0\n.target sm_90a\n.address_size 64\nnonsense\0", True)
+
+
+def test_streams_and_events(add: VectorAdd) -> None:
+    first, second = tg.Stream("cuda:0"), tg.Stream("cuda:0", priority=-1)
+    a, b, c = arrays()
+    start, end = tg.Event("cuda:0", enable_timing=True), tg.Event("cuda:0", enable_timing=True)
+    first.record_event(start)
+    for _ in range(10):
+        add(a, b, c, first)
+        second.wait_stream(first)
+        add(c, b, a, second)
+        first.wait_event(second.record_event())
+    first.record_event(end)
+    assert 0 < tg.get_event_elapsed_time(start, end) < 1000
+    with tg.ScopedStream(second):
+        np.testing.assert_array_equal(a.numpy(), 21 * np.arange(N, dtype=np.float32))
+    assert first.is_complete and second.is_complete and end.is_complete
+
+
+def test_the_default_stream_waits_for_all(add: VectorAdd) -> None:
+    stream = tg.Stream("cuda:0")
+    a, b, c = arrays()
+    for _ in range(100):
+        add(a, b, c, stream)
+        add(c, b, a, stream)
+    np.testing.assert_array_equal(a.numpy(), 201 * np.arange(N, dtype=np.float32))
+
+
+def test_recorded_launches(add: VectorAdd) -> None:
+    a, b, c = arrays()
+    with tg.ScopedCapture("cuda:0") as capture:
+        scratch = tg.zeros(N, device="cuda:0")
+        add(a, b, scratch)
+        add(scratch, b, c)
+        a.assign(c)
+    del scratch
+    np.testing.assert_array_equal(c.numpy(), np.zeros(N))
+    for _ in range(3):
+        tg.capture_launch(capture.graph)
+    np.testing.assert_array_equal(a.numpy(), 7 * np.arange(N, dtype=np.float32))
+
+
+def test_recording_a_stream_of_ones_own(add: VectorAdd) -> None:
+    stream = tg.Stream("cuda:0")
+    a, b, c = arrays()
+    tg.capture_begin(stream=stream)
+    add(a, b, c)
+    graph = tg.capture_end(stream=stream)
+    tg.capture_launch(graph, stream=stream)
+    stream.synchronize()
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(N, dtype=np.float32))
+
+
+def test_what_cannot_be_recorded() -> None:
+    a = tg.zeros(3, device="cuda:0")
+    with (
+        pytest.raises(tg.RunError, match="not possible while launches are recorded"),
+        tg.ScopedCapture("cuda:0"),
+    ):
+        a.numpy()
+    assert a.list() == [0.0, 0.0, 0.0]
+
+
+def test_memory_freed_while_another_stream_uses_it(add: VectorAdd) -> None:
+    stream = tg.Stream("cuda:0")
+    keep = []
+    for _ in range(50):
+        a, b, c = arrays()
+        add(a, b, c, stream)
+        keep.append(c)
+        del a, b
+        tg.full(N, -1.0, device="cuda:0")
+    tg.synchronize()
+    for c in keep:
+        np.testing.assert_array_equal(c.numpy(), 2 * np.arange(N, dtype=np.float32))
+
+
+def test_any_thread_can_launch(add: VectorAdd) -> None:
+    results: list[np.ndarray] = []
+
+    def work() -> None:
+        with tg.ScopedStream(tg.Stream("cuda:0")):
+            a, b, c = arrays()
+            for _ in range(100):
+                add(a, b, c)
+                add(c, b, a)
+            results.append(a.numpy())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    for found in results:
+        np.testing.assert_array_equal(found, 201 * np.arange(N, dtype=np.float32))

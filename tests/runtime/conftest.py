@@ -1,0 +1,46 @@
+"""The runtime of GPUs on a pretended driver."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pretend_driver import PretendDriver
+
+from tegula.runtime import device
+from tegula.runtime.cuda import context, driver, report, stream, strided
+
+
+def forget() -> None:
+    """Nothing is known of the driver and of what it made."""
+    gc.collect()
+    for known in (
+        *(
+            context._contexts.made,
+            stream._defaults,
+            stream.chosen.streams,
+            report._queues,
+            strided._functions,
+        ),
+        device._cuda,
+    ):
+        known.clear()
+    context.attribute.cache_clear()
+
+
+@pytest.fixture
+def pretended() -> Iterator[PretendDriver]:
+    made = PretendDriver()
+    forget()
+    before = driver.install(made)
+    yield made
+    device.set_device("cpu")
+    device.switch.used = False
+    forget()
+    driver.install(before)

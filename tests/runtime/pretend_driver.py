@@ -1,0 +1,245 @@
+"""A driver of GPUs that exist only here: memory of the host, work done at once, kernels written in Python.
+
+It takes the arguments that the real one takes, checks what the real one would refuse (handles, contexts, sizes), and
+notes every call. With it the whole runtime is tested where there is no GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tegula.runtime.cuda.driver import PROTOTYPES
+from tegula.runtime.cuda.launch import CONFIGURATION
+from tegula.runtime.cuda.strided import ARGUMENTS
+
+ATTRIBUTES = {75: 9, 76: 0, 16: 132, 38: 50 << 20, 115: 1, 97: 232448}
+INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, CAPTURE_UNSUPPORTED = 1, 201, 400, 600, 900
+LEGACY = 1
+Kernel = Callable[[int, int, bytes], int | None]
+
+
+def copy_kernel(size: int) -> Kernel:
+    """What the kernels of strided.py do."""
+
+    def run(blocks: int, threads: int, data: bytes) -> None:
+        target, source, count, rank, *rest = ARGUMENTS.unpack(data)
+        extents, to, from_ = rest[0:rank], rest[6 : 6 + rank], rest[12 : 12 + rank]
+        for index in np.ndindex(*extents):
+            a = target + sum(i * s for i, s in zip(index, to, strict=True))
+            b = source + sum(i * s for i, s in zip(index, from_, strict=True))
+            ctypes.memmove(a, b, size)
+        assert count == int(np.prod(extents, dtype=np.int64))
+
+    return run
+
+
+class PretendDriver:
+    """`calls`: the names of the functions called; `kernels`: what runs, by the name of the function in its module;
+    `launches`: grid, threads, shared memory and stream of each kernel started."""
+
+    def __init__(self, devices: int = 2) -> None:
+        self.devices = devices
+        self.calls: list[str] = []
+        self.launches: list[tuple[int, int, int, int]] = []
+        self.kernels: dict[str, Kernel] = {f"copy{n}": copy_kernel(n) for n in (1, 2, 4, 8)}
+        self.memory: dict[int, Any] = {}
+        self.owners: dict[int, int] = {}
+        self.current: int | None = None
+        self.handles: dict[int, Any] = {}
+        self.recorded: dict[int, list[Callable[[], int | None]]] = {}
+        self.sticky = 0
+        self.next = 0x1000
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in PROTOTYPES:
+            raise AttributeError(name)
+        function = getattr(type(self), name[2:], None)
+
+        def call(*arguments: Any) -> int:
+            assert len(arguments) == len(PROTOTYPES[name]), name
+            self.calls.append(name)
+            if self.sticky and name not in ("cuGetErrorName", "cuGetErrorString"):
+                return self.sticky
+            if function is None:
+                return 0
+            return function(self, *arguments) or 0
+
+        setattr(self, name, call)
+        return call
+
+    def handle(self, what: Any) -> int:
+        self.next += 0x10
+        self.handles[self.next] = what
+        return self.next
+
+    def do(self, stream: int, work: Callable[[], int | None]) -> int | None:
+        """Work in a stream: done at once, or recorded."""
+        if self.current is None:
+            return INVALID_CONTEXT
+        if stream != LEGACY and stream not in self.handles:
+            return INVALID_HANDLE
+        if stream in self.recorded:
+            self.recorded[stream].append(work)
+            return 0
+        return work()
+
+    # Devices -------------------------------------------------------------------------------------------------------
+
+    def DriverGetVersion(self, out: Any) -> None:
+        out._obj.value = 13000
+
+    def GetErrorName(self, code: int, out: Any) -> None:
+        out._obj.value = {700: b"CUDA_ERROR_ILLEGAL_ADDRESS", 2: b"CUDA_ERROR_OUT_OF_MEMORY"}.get(
+            code, b"CUDA_ERROR"
+        )
+
+    def GetErrorString(self, code: int, out: Any) -> None:
+        out._obj.value = b"code %d" % code
+
+    def DeviceGetCount(self, out: Any) -> None:
+        out._obj.value = self.devices
+
+    def DeviceGet(self, out: Any, ordinal: int) -> int | None:
+        out._obj.value = ordinal
+        return None if 0 <= ordinal < self.devices else 101
+
+    def DeviceGetName(self, out: Any, size: int, device: int) -> None:
+        out.value = b"Pretended GPU"
+
+    def DeviceGetAttribute(self, out: Any, which: int, device: int) -> None:
+        out._obj.value = ATTRIBUTES[which]
+
+    def DevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
+        out._obj.value = 0xC000 + device
+
+    def DeviceGetDefaultMemPool(self, out: Any, device: int) -> None:
+        out._obj.value = 0xD000 + device
+
+    def CtxGetCurrent(self, out: Any) -> None:
+        out._obj.value = self.current
+
+    def CtxSetCurrent(self, context: int) -> None:
+        self.current = context
+
+    def MemGetInfo_v2(self, free: Any, total: Any) -> None:
+        free._obj.value, total._obj.value = 100 << 30, 141 << 30
+
+    # Memory --------------------------------------------------------------------------------------------------------
+
+    def MemAllocAsync(self, out: Any, size: int, stream: int) -> int | None:
+        if size > 1 << 40:
+            return 2
+        raw = np.zeros(size + 512, np.uint8)
+        address = raw.ctypes.data + -raw.ctypes.data % 512
+        self.memory[address], self.owners[address] = raw, (self.current or 0) - 0xC000
+        out._obj.value = address
+        return None if size > 0 else INVALID_VALUE
+
+    def MemFreeAsync(self, address: int, stream: int) -> int | None:
+        return None if self.memory.pop(address, None) is not None else INVALID_VALUE
+
+    def MemHostAlloc(self, out: Any, size: int, flags: int) -> None:
+        raw = np.full(size, 0xFF, np.uint8)
+        self.handle(raw)
+        out._obj.value = raw.ctypes.data
+
+    def PointerGetAttribute(self, out: Any, which: int, address: int) -> int | None:
+        for start, raw in self.memory.items():
+            if start <= address < start + raw.size:
+                out._obj.value = self.owners[start] if which == 9 else 2
+                return None
+        return INVALID_VALUE
+
+    def _move(self, to: int, from_: int, size: int, stream: int) -> int | None:
+        return self.do(stream, lambda: ctypes.memmove(to, from_, size) and None)
+
+    def MemcpyAsync(self, to: int, from_: int, size: int, stream: int) -> int | None:
+        return self._move(to, from_, size, stream)
+
+    def MemcpyHtoDAsync_v2(self, to: int, from_: int, size: int, stream: int) -> int | None:
+        return CAPTURE_UNSUPPORTED if stream in self.recorded else self._move(to, from_, size, stream)
+
+    def MemcpyDtoHAsync_v2(self, to: int, from_: int, size: int, stream: int) -> int | None:
+        return CAPTURE_UNSUPPORTED if stream in self.recorded else self._move(to, from_, size, stream)
+
+    def _set(self, address: int, value: int, size: int, count: int, stream: int) -> int | None:
+        data = value.to_bytes(size, "little") * count
+        return self.do(stream, lambda: ctypes.memmove(address, data, len(data)) and None)
+
+    def MemsetD8Async(self, address: int, value: int, count: int, stream: int) -> int | None:
+        return self._set(address, value, 1, count, stream)
+
+    def MemsetD16Async(self, address: int, value: int, count: int, stream: int) -> int | None:
+        return self._set(address, value, 2, count, stream)
+
+    def MemsetD32Async(self, address: int, value: int, count: int, stream: int) -> int | None:
+        return self._set(address, value, 4, count, stream)
+
+    # Code ----------------------------------------------------------------------------------------------------------
+
+    def ModuleLoadDataEx(self, out: Any, code: bytes, count: int, names: Any, values: Any) -> None:
+        assert code
+        out._obj.value = self.handle(code)
+
+    def ModuleGetFunction(self, out: Any, module: int, name: bytes) -> int | None:
+        assert module in self.handles
+        out._obj.value = self.handle(name.decode())
+        return None
+
+    def FuncGetAttribute(self, out: Any, which: int, function: int) -> None:
+        out._obj.value = 1024
+
+    def LaunchKernelEx(self, configuration: int, function: int, parameters: int, extra: None) -> int | None:
+        fields = CONFIGURATION.unpack(ctypes.string_at(configuration, CONFIGURATION.size))
+        blocks, _, _, threads, _, _, shared, stream, _, _ = fields
+        (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
+        name = self.handles[function]
+        size = ARGUMENTS.size if name.startswith("copy") else 512
+        data = ctypes.string_at(first, size)
+        if self.current is None:
+            return INVALID_CONTEXT
+        self.launches.append((blocks, threads, shared, stream))
+        return self.do(stream, lambda: self.kernels[name](blocks, threads, data))
+
+    # Streams, events, graphs -----------------------------------------------------------------------------------------
+
+    def StreamCreateWithPriority(self, out: Any, flags: Any, priority: int) -> None:
+        out._obj.value = self.handle("stream")
+
+    def StreamDestroy_v2(self, stream: int) -> int | None:
+        return None if self.handles.pop(stream, None) == "stream" else INVALID_HANDLE
+
+    def StreamIsCapturing(self, stream: int, out: Any) -> None:
+        out._obj.value = int(stream in self.recorded)
+
+    def StreamBeginCapture_v2(self, stream: int, mode: int) -> int | None:
+        if stream == LEGACY:
+            return CAPTURE_UNSUPPORTED
+        self.recorded[stream] = []
+        return None
+
+    def StreamEndCapture(self, stream: int, out: Any) -> None:
+        out._obj.value = self.handle(self.recorded.pop(stream))
+
+    def GraphInstantiateWithFlags(self, out: Any, graph: int, flags: Any) -> None:
+        out._obj.value = self.handle(self.handles[graph])
+
+    def GraphLaunch(self, graph: int, stream: int) -> int | None:
+        for work in self.handles[graph]:
+            code = self.do(stream, work)
+            if code:
+                return code
+        return None
+
+    def EventCreate(self, out: Any, flags: Any) -> None:
+        out._obj.value = self.handle("event")
+
+    def EventDestroy_v2(self, event: int) -> int | None:
+        return None if self.handles.pop(event, None) == "event" else INVALID_HANDLE
+
+    def EventElapsedTime(self, out: Any, start: int, end: int) -> None:
+        out._obj.value = 1.5

@@ -1,0 +1,475 @@
+"""Launches, streams, recorded graphs and faults on a GPU, as the runtime drives it."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from pretend_driver import PretendDriver
+
+import tegula as tg
+from tegula.codegen.sites import RECORD_SLOTS
+from tegula.runtime.cuda.driver import Unavailable, install, started
+from tegula.runtime.cuda.launch import launch_on_device
+from tegula.runtime.launch import _plan
+
+
+@tg.kernel
+def add(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
+    i = tg.tid()
+    c[i] = a[i] + b[i]
+
+
+@tg.kernel
+def checked(a: tg.array1d[float]):
+    i = tg.tid()
+    assert a[i] > 0.0, "not positive"
+
+
+@tg.kernel
+def greet(n: int):
+    i = tg.tid()
+    print(n)
+
+
+def floats(address: int, n: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_float * n).from_address(address), np.float32)
+
+
+def run_add(blocks: int, threads: int, data: bytes) -> None:
+    (a, n, _), (b, *_), (c, *_) = (struct.unpack_from("<3q", data, 24 * k) for k in range(3))
+    total, report = struct.unpack_from("<2q", data, 80)
+    assert (total, report, blocks) == (n, 0, -(-n // threads))
+    floats(c, n)[:] = floats(a, n) + floats(b, n)
+
+
+def arrays(n: int = 1000, device: str = "cuda:0") -> list[tg.array]:
+    data = np.arange(n, dtype=np.float32)
+    return [tg.array(data, device=device), tg.array(data, device=device), tg.zeros(n, device=device)]
+
+
+@pytest.fixture
+def driver(pretended: PretendDriver) -> PretendDriver:
+    pretended.kernels["kernel"] = run_add
+    add.compiled.clear()
+    checked.compiled.clear()
+    greet.compiled.clear()
+    return pretended
+
+
+def test_a_kernel_runs_where_its_arrays_are(driver: PretendDriver) -> None:
+    for device in ("cuda:0", "cuda:1"):
+        a, b, c = arrays(device=device)
+        tg.launch(add, 1000, [a, b], [c], block_dim=64)
+        np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
+    assert driver.launches == [(16, 64, 0, 1)] * 2
+    a, b, c = arrays(device="cpu")
+    tg.launch(add, 1000, [a, b], [c])
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
+    assert len(driver.launches) == 2
+
+
+def test_threads_are_whole_warps(driver: PretendDriver) -> None:
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    tg.launch(add, 100, arrays(100), block_dim=50)
+    assert driver.launches == [(2, 64, 0, 1)]
+
+
+def test_compiled_once_per_device(driver: PretendDriver) -> None:
+    for _ in range(3):
+        tg.launch(add, 1000, arrays())
+        tg.launch(add, 1000, arrays(device="cuda:1"))
+    assert driver.calls.count("cuModuleLoadDataEx") == 2
+    assert sorted(str(c.device) for c in add.compiled.values()) == ["cuda:0", "cuda:1"]
+
+
+def test_arrays_of_several_devices(driver: PretendDriver) -> None:
+    a, b, c = arrays()
+    with pytest.raises(tg.LaunchError, match="'a' is on cuda:0, 'b' is on cuda:1, 'c' is on cuda:0"):
+        tg.launch(add, 1000, [a, b.to("cuda:1"), c])
+    with pytest.raises(tg.LaunchError, match="'b' is on cpu"):
+        tg.launch(add, 1000, [a, b.numpy(), c])
+    with pytest.raises(tg.LaunchError, match="the launch is on cpu, its arrays are on cuda:0"):
+        tg.launch(add, 1000, [a, b, c], device="cpu")
+    tg.launch(add, 1000, [a, b, c], device="cuda:0")
+    with pytest.raises(tg.LaunchError, match="there are no streams on the CPU"):
+        tg.launch(add, 1000, arrays(device="cpu"), stream=tg.Stream("cuda:0"))
+    with pytest.raises(tg.LaunchError, match="the stream is one of cuda:1, the arguments are on cuda:0"):
+        tg.launch(add, 1000, [a, b, c], stream=tg.Stream("cuda:1"))
+
+
+def test_a_kernel_without_arrays_runs_on_the_current_device(driver: PretendDriver, capsys) -> None:
+    ran = []
+    driver.kernels["kernel"] = lambda blocks, threads, data: ran.append(driver.current)
+    tg.launch(greet, 1, [5])
+    assert capsys.readouterr().out == "5\n" and ran == []
+    with tg.ScopedDevice("cuda:1"):
+        tg.launch(greet, 1, [5])
+    tg.launch(greet, 1, [5], device="cuda:0")
+    tg.launch(greet, 1, [5], stream=tg.Stream("cuda:1"))
+    assert ran == [0xC001, 0xC000, 0xC001]
+    tg.launch(greet, 1, [5], device="cpu")
+    assert capsys.readouterr().out == "5\n"
+
+
+def test_too_many_blocks(driver: PretendDriver) -> None:
+    args = tuple(arrays())
+    tg.launch(add, 1000, args)
+    (compiled,) = add.compiled.values()
+    with pytest.raises(tg.LaunchError, match="2147483648 blocks are more than the 2147483647 of one launch"):
+        launch_on_device(compiled, 2**31, b"", args, None)
+    assert _plan((2**33,), 256).blocks == 2**25
+
+
+def test_an_empty_launch(driver: PretendDriver) -> None:
+    tg.launch(add, 0, arrays())
+    assert driver.launches == []
+
+
+def test_any_thread_can_launch(driver: PretendDriver) -> None:
+    results = []
+
+    def work() -> None:
+        driver.current = None  # as a new thread finds it
+        a, b, c = arrays(10)
+        driver.current = None
+        tg.launch(add, 10, [a, b, c])
+        results.append(c.numpy())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    assert len(results) == 4 and all((r == 2 * np.arange(10)).all() for r in results)
+
+
+def test_the_context_of_another_library_is_given_back(driver: PretendDriver) -> None:
+    a, b, c = arrays()
+    driver.current = 0xC001
+    tg.launch(add, 1000, [a, b, c])
+    c.numpy()
+    assert driver.current == 0xC001
+
+
+# Streams -------------------------------------------------------------------------------------------------------------
+
+
+def test_launches_go_to_the_chosen_stream(driver: PretendDriver) -> None:
+    first, second = tg.Stream("cuda:0"), tg.Stream("cuda:0", priority=-1)
+    a, b, c = arrays()
+    tg.launch(add, 1000, [a, b, c], stream=first)
+    with tg.ScopedStream(second) as entered:
+        assert entered is second and tg.get_stream("cuda:0") is second
+        tg.launch(add, 1000, [a, b, c])
+    tg.launch(add, 1000, [a, b, c])
+    assert [x[3] for x in driver.launches] == [first.handle, second.handle, 1]
+
+
+def test_streams_wait_for_each_other(driver: PretendDriver) -> None:
+    first, second = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    driver.calls.clear()
+    first.wait_stream(second)
+    assert [c for c in driver.calls if not c.startswith("cuCtx")] == [
+        "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuEventDestroy_v2"]  # fmt: skip
+    with tg.ScopedDevice("cuda:0"):
+        tg.wait_stream(first)
+        event = tg.record_event()
+        tg.wait_event(event)
+        tg.synchronize_event(event)
+    tg.synchronize_stream(first)
+    tg.synchronize_stream("cuda:0")
+    tg.synchronize_device("cuda:0")
+    tg.synchronize()
+    assert first.is_complete and event.is_complete
+    start, end = tg.Event("cuda:0", enable_timing=True), tg.Event("cuda:0", enable_timing=True)
+    assert tg.get_event_elapsed_time(first.record_event(start), first.record_event(end)) == 1.5
+
+
+def test_streams_need_a_cuda_device(driver: PretendDriver) -> None:
+    for make in (tg.Stream, tg.Event, tg.get_stream):
+        with pytest.raises(ValueError, match="this needs a CUDA device, and the current device is cpu"):
+            make()
+    assert tg.Stream("cuda:0", cuda_stream=0).handle == 1
+
+
+# Reports -------------------------------------------------------------------------------------------------------------
+
+
+def failing(driver: PretendDriver) -> None:
+    """The kernel reports one failure, of block 2 and thread 3."""
+
+    def run(blocks: int, threads: int, data: bytes) -> None:
+        (report,) = struct.unpack_from("<q", data, 24 + 16)
+        records = np.frombuffer((ctypes.c_char * (8 * RECORD_SLOTS * 2)).from_address(report), np.int64)
+        records[0] += 1
+        records[RECORD_SLOTS : RECORD_SLOTS + 3] = 0, 2, 3
+
+    driver.kernels["kernel"] = run
+
+
+@pytest.mark.parametrize("wait", [
+    lambda a, s, e: tg.synchronize(), lambda a, s, e: tg.synchronize_device("cuda:0"), lambda a, s, e: a.numpy(),
+    lambda a, s, e: s.synchronize(), lambda a, s, e: e.synchronize(),
+])  # fmt: skip
+def test_failures_are_raised_when_the_host_waits(driver: PretendDriver, wait) -> None:
+    failing(driver)
+    a = tg.ones(1000, device="cuda:0")
+    stream = tg.get_stream("cuda:0")
+    tg.launch(checked, 1000, [a])
+    event = stream.record_event()
+    with pytest.raises(tg.KernelAssertion, match=r"not positive \(in block 2, thread 3 of kernel checked\)"):
+        wait(a, stream, event)
+    wait(a, stream, event)
+
+
+def test_failures_of_later_launches_and_other_streams_wait(driver: PretendDriver) -> None:
+    failing(driver)
+    a, other = tg.ones(1000, device="cuda:0"), tg.Stream("cuda:0")
+    event = tg.get_stream("cuda:0").record_event()
+    tg.launch(checked, 1000, [a])
+    event.synchronize()
+    other.synchronize()
+    with pytest.raises(tg.KernelAssertion):
+        tg.synchronize()
+
+
+def test_memory_of_reports_is_used_again(driver: PretendDriver) -> None:
+    failing(driver)
+    a = tg.ones(1000, device="cuda:0")
+    for _ in range(3):
+        tg.launch(checked, 1000, [a])
+        with pytest.raises(tg.KernelAssertion):
+            tg.synchronize()
+    assert driver.calls.count("cuMemHostAlloc") == 1
+
+
+# Graphs --------------------------------------------------------------------------------------------------------------
+
+
+def test_recorded_launches(driver: PretendDriver) -> None:
+    a, b, c = arrays()
+    with tg.ScopedCapture("cuda:0") as capture:
+        tg.launch(add, 1000, [a, b, c])
+        a.assign(c)
+        scratch = tg.zeros(10, device="cuda:0")
+    np.testing.assert_array_equal(c.numpy(), np.zeros(1000))
+    assert capture.graph is not None
+    tg.capture_launch(capture.graph)
+    np.testing.assert_array_equal(a.numpy(), 2 * np.arange(1000))
+    tg.capture_launch(capture.graph, stream=tg.Stream("cuda:0"))
+    np.testing.assert_array_equal(c.numpy(), 3 * np.arange(1000))
+    address, count = scratch.ptr, len(driver.memory)
+    del scratch, a, b, c
+    assert address in driver.memory and len(driver.memory) == count
+    del capture
+    assert driver.memory == {}
+
+
+def test_recording_a_stream_of_ones_own(driver: PretendDriver) -> None:
+    stream, other = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    args = arrays()
+    tg.capture_begin(stream=stream)
+    with pytest.raises(tg.LaunchError, match="are being recorded already"):
+        tg.capture_begin(stream=stream)
+    tg.launch(add, 1000, args, stream=stream)
+    driver.launches.clear()
+    tg.launch(add, 1000, args, stream=other)
+    assert [x[3] for x in driver.launches] == [other.handle]
+    graph = tg.capture_end(stream=stream)
+    assert tg.get_stream("cuda:0").handle == 1
+    with pytest.raises(tg.LaunchError, match="no launches are being recorded"):
+        tg.capture_end()
+    tg.capture_launch(graph)
+    with pytest.raises(tg.LaunchError, match="can be recorded on CUDA devices only"):
+        tg.capture_begin("cpu")
+
+
+def test_an_exception_drops_the_recording(driver: PretendDriver) -> None:
+    capture = tg.ScopedCapture("cuda:0")
+    with pytest.raises(tg.RunError, match="it is not possible while launches are recorded"), capture:
+        tg.zeros(3, device="cuda:0").numpy()
+    assert capture.graph is None and driver.recorded == {}
+
+
+def test_failures_in_recorded_launches(driver: PretendDriver) -> None:
+    failing(driver)
+    a = tg.ones(1000, device="cuda:0")
+    with tg.ScopedCapture("cuda:0") as capture:
+        tg.launch(checked, 1000, [a])
+    tg.synchronize()
+    for _ in range(2):
+        tg.capture_launch(capture.graph)
+        with pytest.raises(tg.KernelAssertion):
+            tg.synchronize()
+    del capture
+    tg.launch(checked, 1000, [a])
+    assert driver.calls.count("cuMemHostAlloc") == 1
+
+
+# Faults and absence --------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_names_the_kernel_and_sticks(driver: PretendDriver) -> None:
+    a, b, c = arrays()
+    tg.launch(add, 1000, [a, b, c])
+    driver.sticky = 700
+    with pytest.raises(
+        tg.RunError, match=r"outside of any array in kernel 'add': CUDA_ERROR_ILLEGAL_ADDRESS"
+    ):
+        tg.synchronize()
+    for use in (a.numpy, lambda: tg.launch(add, 1000, [a, b, c]), lambda: tg.zeros(1, device="cuda:0")):
+        with pytest.raises(
+            tg.RunError, match="cuda:0 cannot be used any more in this process, after: an access"
+        ):
+            use()
+
+
+def test_a_fault_after_several_kernels(driver: PretendDriver) -> None:
+    tg.launch(add, 1000, arrays())
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    a = tg.ones(10, device="cuda:0")
+    tg.launch(checked, 10, [a])
+    driver.sticky = 719
+    with pytest.raises(tg.RunError, match="one of the kernels launched last, 'add', 'checked'"):
+        a.numpy()
+
+
+def test_devices(driver: PretendDriver) -> None:
+    assert [str(d) for d in tg.get_devices()] == ["cpu", "cuda:0", "cuda:1"]
+    assert tg.is_cuda_available() and tg.get_cuda_device_count() == 2
+    d = tg.get_device("cuda:1")
+    assert d is tg.get_device("cuda:1") and tg.get_device("cuda") is tg.get_device("cuda:0")
+    assert (d.is_cuda, d.ordinal, d.name, d.arch, d.sm_count) == (True, 1, "Pretended GPU", 90, 132)
+    assert (d.max_shared_memory_per_block, d.total_memory >> 30, d.free_memory >> 30) == (232448, 141, 100)
+    assert d.stream is tg.get_stream("cuda:1")
+    with tg.ScopedDevice("cuda:1"):
+        assert tg.get_device("cuda") is d and tg.get_preferred_device() is d
+    assert str(tg.get_preferred_device()) == "cuda:0"
+    with pytest.raises(ValueError, match="there is no device 'cuda:2'; devices: cpu, cuda:0, cuda:1$"):
+        tg.get_device("cuda:2")
+
+
+def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tegula.runtime.cuda.driver.LIBRARY", "libcuda-that-is-not-there.so")
+    before = install(None)
+    try:
+        assert [str(d) for d in tg.get_devices()] == ["cpu"]
+        assert not tg.is_cuda_available() and str(tg.get_preferred_device()) == "cpu"
+        with pytest.raises(
+            ValueError, match=r"no device 'cuda:0'; devices: cpu \(the NVIDIA driver is not installed"
+        ):
+            tg.zeros(3, device="cuda:0")
+        tg.synchronize()
+    finally:
+        install(before)
+
+
+@pytest.mark.parametrize(("code", "version", "said"), [
+    (100, 13000, "there is no CUDA device"), (999, 13000, "does not start: CUDA_ERROR"),
+    (0, 11080, "it knows CUDA 11.8"),
+])  # fmt: skip
+def test_drivers_that_cannot_be_used(code: int, version: int, said: str) -> None:
+    class Unusable(PretendDriver):
+        def Init(self, flags: int) -> int:
+            return code
+
+        def DriverGetVersion(self, out) -> None:
+            out._obj.value = version
+
+    with pytest.raises(Unavailable, match=said):
+        started(Unusable())
+
+
+# Arguments of other libraries ----------------------------------------------------------------------------------------
+
+
+class Foreign:
+    """An array of another library on a GPU."""
+
+    def __init__(self, a: tg.array, **more: object) -> None:
+        self.__cuda_array_interface__ = {**a.__cuda_array_interface__, **more}
+        self.keep = a
+
+
+def test_arguments_by_their_interface(driver: PretendDriver) -> None:
+    a, b, c = arrays()
+    side = tg.Stream("cuda:0")
+    driver.calls.clear()
+    tg.launch(add, 1000, [Foreign(a), Foreign(b, stream=side.cuda_stream), Foreign(c, stream=None)])
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
+    assert driver.calls.count("cuStreamWaitEvent") == 1
+    with pytest.raises(tg.LaunchError, match="argument 'a': expected array1d.float32., got array"):
+        tg.launch(add, 1000, [Foreign(a.view(tg.int32)), b, c])
+
+
+class Tensor:
+    """What PyTorch's tensors are asked for."""
+
+    is_cuda = True
+
+    def __init__(self, a: tg.array) -> None:
+        self.a, self.shape, self.dtype = a, a.shape, f"torch.{a.dtype}"
+
+    def data_ptr(self) -> int:
+        return self.a.ptr
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(s // 4 for s in self.a.strides)
+
+    def get_device(self) -> int:
+        return self.a.device.ordinal
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self.get_device()
+
+    def __dlpack__(self) -> None:
+        raise AssertionError("slower than what a tensor says itself")
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """PyTorch, as far as the runtime knows it. `stream`: the handle of its current stream."""
+    made = SimpleNamespace(Tensor=Tensor, stream=0)
+    made.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=made.stream))
+    monkeypatch.setitem(sys.modules, "torch", made)
+    return made
+
+
+def test_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
+    a, b, c = arrays()
+    for _ in range(3):
+        tg.launch(add, 1000, [Tensor(a), Tensor(b), Tensor(c)])
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
+    assert tg.array(Tensor(a), copy=False).ptr == a.ptr
+    assert driver.launches == [(4, 256, 0, 1)] * 3 and driver.calls.count("cuModuleLoadDataEx") == 1
+
+
+def test_the_current_stream_of_the_tensors_is_used(driver: PretendDriver, torch: SimpleNamespace) -> None:
+    a, b, c = arrays()
+    side, chosen = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    torch.stream = side.handle
+    driver.calls.clear()
+    tg.launch(add, 1000, [Tensor(a), Tensor(b), Tensor(c)])
+    assert "cuEventRecord" not in driver.calls
+    # Ours may still be made in our stream, and is read there later.
+    tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
+    assert driver.calls.count("cuEventRecord") == driver.calls.count("cuStreamWaitEvent") == 2
+    tg.launch(add, 1000, [Tensor(a), Tensor(b), c], stream=chosen)
+    with tg.ScopedStream(chosen):
+        tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
+    assert [x[3] for x in driver.launches] == [side.handle, side.handle, chosen.handle, chosen.handle]
+
+
+def test_tensors_while_their_library_records(driver: PretendDriver, torch: SimpleNamespace) -> None:
+    a, b, c = arrays()
+    side = tg.Stream("cuda:0")
+    torch.stream = side.handle
+    driver.recorded[side.handle] = []
+    driver.calls.clear()
+    tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
+    assert "cuStreamWaitEvent" not in driver.calls and len(driver.recorded.pop(side.handle)) == 1
