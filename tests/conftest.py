@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ TESTS = Path(__file__).parent
 WITHOUT_MACHINE_CODE = {"ir", "interp", "lang", "passes"}
 
 # Machines that run tests are shared: no deadlines. In CI every run draws the same examples.
+# Folders of tests that run on every kind of device.
+ON_ALL_DEVICES = {"guide", "semantics", "generated", "stdlib"}
+
 settings.register_profile("tegula", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "tegula")
@@ -47,6 +52,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if "gpu" not in item.keywords]
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Where there is a GPU, what a kernel must do is asserted there too."""
+    path = Path(str(metafunc.definition.path)).relative_to(TESTS)
+    if path.parts[0] in ON_ALL_DEVICES and no_cuda() is None:
+        metafunc.fixturenames.append("on_device")
+        devices = [pytest.param("cpu"), pytest.param("cuda:0", marks=pytest.mark.gpu)]
+        metafunc.parametrize("on_device", devices, indirect=True)
+
+
+@pytest.fixture
+def on_device(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The device that a test's arrays are made on."""
+    import tegula as tg
+
+    with tg.ScopedDevice(request.param):
+        yield
+
+
+@cache
 def no_cuda() -> str | None:
     """Why CUDA cannot be used here; None if it can."""
     from tegula.runtime.cuda.driver import Unavailable, driver

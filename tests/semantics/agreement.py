@@ -1,4 +1,4 @@
-"""Running a kernel twice, in the interpreter and on the CPU, and comparing every byte of every argument."""
+"""Running a kernel twice, in the interpreter and on a device, and comparing every byte of every argument."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ def interpret(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: 
 def agree(
     kernel: Any, args: Sequence[Any], dim: int | Sequence[int], block_dim: int, tiled: bool = False
 ) -> list[np.ndarray]:
-    """Launch on the CPU and in the interpreter, on copies of the arrays. The arrays after it, which must be equal.
+    """Launch on the current device and in the interpreter, on copies of the arrays. The arrays after it, which must be
+    equal.
 
     Arguments are `tg.array`s (packed) and numbers."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     dims = (*dims, block_dim) if tiled else dims
-    reference = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
+    reference = [tg.clone(a, device="cpu") if isinstance(a, tg.array) else a for a in args]
     native = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
     interpret(kernel, reference, dims, block_dim)
     tg.launch(kernel, dims, inputs=native, block_dim=block_dim)
@@ -56,7 +57,7 @@ def same_bits(got: np.ndarray, want: np.ndarray, name: str = "") -> None:
     equal = got.view(raw) == want.view(raw)
     if got.dtype.kind not in "biu":
         equal |= np.isnan(got.astype(np.float64)) & np.isnan(want.astype(np.float64))
-    assert equal.all(), f"{name}: CPU\n{got}\ninterpreter\n{want}"
+    assert equal.all(), f"{name}: device\n{got}\ninterpreter\n{want}"
 
 
 def codes(error: tg.CompileError) -> set[str]:
