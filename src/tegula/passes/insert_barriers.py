@@ -17,6 +17,7 @@ from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import For, If, While
 from tegula.ops.group import Barrier, Publish
 from tegula.ops.lane import Lanes
+from tegula.ops.scalar import Const
 from tegula.ops.tile import TileEmpty
 from tegula.passes.assign_layouts import Layouts
 from tegula.passes.overlap import array_root, overlap
@@ -96,12 +97,15 @@ class _Walk:
             wanted = _union(entry, end)
             if len(wanted) == len(entry):
                 needed.update(found)
-                return end if isinstance(op, For) else self._after_condition(op, entry)
+                return self._after(op, pending, entry, end)
             entry = wanted
         raise InternalError(f"the barriers of the loop at {op.loc} do not settle")
 
-    def _after_condition(self, op: Op, entry: list[Access]) -> list[Access]:
-        return _union(entry, self.region(op.regions[0], list(entry), {}))
+    def _after(self, op: Op, before: list[Access], entry: list[Access], end: list[Access]) -> list[Access]:
+        """What a loop leaves behind, which may have had no round."""
+        if isinstance(op, While):
+            return _union(entry, self.region(op.regions[0], list(entry), {}))
+        return end if _runs(op) else _union(before, end)
 
     # Accesses --------------------------------------------------------------------------------------------------------
 
@@ -154,6 +158,12 @@ class _Walk:
 
     def _memory(self, value: Value) -> Value:
         return value if isinstance(value.type, StackType) else root(value)
+
+
+def _runs(loop: Op) -> bool:
+    """Whether a loop is known to have a round."""
+    known = [v.owner.attrs["value"] for v in loop.operands[:3] if isinstance(v.owner, Const)]
+    return len(known) == 3 and bool(range(*known))
 
 
 def _clashes(before: str, after: str) -> bool:
