@@ -473,3 +473,18 @@ def test_tensors_while_their_library_records(driver: PretendDriver, torch: Simpl
     driver.calls.clear()
     tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
     assert "cuStreamWaitEvent" not in driver.calls and len(driver.recorded.pop(side.handle)) == 1
+
+
+def test_what_a_form_for_a_gpu_looks_like(driver: PretendDriver) -> None:
+    tg.launch(add, 1000, arrays())
+    text = add.explain()
+    assert "target: nvptx64-nvidia-cuda/sm_90a/ptx80" in text and "threads per block: 256" in text
+    assert "shared memory per block: 0 bytes of 232,448" in text and "registers" in text
+    assert (
+        ".target sm_90a" in add.assembly()
+        and "insert_barriers" in add.stages()
+        and "ptx_kernel" in add.llvm()
+    )
+    tg.launch(add, 1000, arrays(device="cpu"))
+    with pytest.raises(tg.LaunchError, match="compiled last is not for a GPU"):
+        add.sass()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tegula.backend.ptx import Cubin, compile_cubin
+from tegula.codegen.gpu import GpuCode
+from tegula.codegen.gpu import lower_kernel as lower_for_gpu
 from tegula.codegen.kernel import CpuCode, lower_kernel
 from tegula.ir import AccessClass
 from tegula.ir import Kernel as KernelIR
-from tegula.passes.pipeline import for_cpu, prepare
+from tegula.passes.pipeline import for_cpu, for_gpu, prepare
 from tegula.runtime.compile import trace
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
-from tegula.target import CpuTarget, get_target
+from tegula.target import CpuTarget, CudaTarget, get_target
 from tegula.text import print_kernel
 
 
@@ -36,10 +39,7 @@ class Inspection:
         """For people."""
         loops = sum(op.NAME == "lanes" for op in self.final.walk())
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
-        for parameter, t, access in zip(
-            self.kernel.parameters, self.wanted.types, self.wanted.access, strict=True
-        ):
-            lines.append(f"  {parameter.name}: {t}{_described(access)}")
+        lines += _arguments(self.kernel, self.wanted)
         lines.append(f"lane loops: {loops} (the lanes meet before and after each)")
         plan = self.code.scratch
         lines.append(
@@ -52,7 +52,48 @@ class Inspection:
         return "\n".join(lines)
 
 
-def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection:
+@dataclass(frozen=True, slots=True)
+class CudaInspection:
+    """One form of a kernel for a GPU: its IR after each pass, and the code made of it."""
+
+    kernel: Kernel
+    wanted: Specialisation
+    stages: dict[str, str]
+    target: CudaTarget
+    code: GpuCode
+
+    def assembly(self) -> str:
+        """PTX."""
+        from tegula.backend.llvm import compile_ptx
+
+        return compile_ptx(self.code.text, self.target.arch)
+
+    def machine_code(self) -> Cubin:
+        """What ptxas makes of it; PTX where there is no ptxas."""
+        return compile_cubin(self.assembly(), self.target.arch, config.ptxas)
+
+    def text(self) -> str:
+        """For people."""
+        made = self.machine_code()
+        lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
+        lines += _arguments(self.kernel, self.wanted)
+        lines.append(f"threads per block: {self.code.threads}")
+        lines.append(
+            f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"
+        )
+        if made.is_ptx:
+            lines.append("registers: known to the driver, which compiles it; install ptxas to see them")
+        else:
+            lines.append(f"registers per thread: {made.registers}, spilled {made.spill_bytes} bytes")
+        return "\n".join(lines)
+
+
+def _arguments(kernel: Kernel, wanted: Specialisation) -> list[str]:
+    rows = zip(kernel.parameters, wanted.types, wanted.access, strict=True)
+    return [f"  {parameter.name}: {t}{_described(access)}" for parameter, t, access in rows]
+
+
+def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspection:
     """Compile a form again, up to LLVM IR, and keep what each step made."""
     ir = trace(kernel, wanted.types, wanted.launch, wanted.access)
     stages = {SOURCE: print_kernel(ir)}
@@ -61,11 +102,16 @@ def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection:
         stages[name] = print_kernel(kernel)
 
     prepare(ir, keep)
+    debug = config.mode == "debug"
+    if wanted.device.is_cuda:
+        from tegula.runtime.cuda.context import target as target_of
+
+        made_for = target_of(wanted.device.ordinal)
+        code = lower_for_gpu(ir, for_gpu(ir, keep), made_for, debug)
+        return CudaInspection(kernel, wanted, stages, made_for, code)
     known = for_cpu(ir, keep)
     target = get_target(config.cpu_target)
-    return Inspection(
-        kernel, wanted, ir, stages, target, lower_kernel(ir, known, target, config.mode == "debug")
-    )
+    return Inspection(kernel, wanted, ir, stages, target, lower_kernel(ir, known, target, debug))
 
 
 def _described(access: AccessClass | None) -> str:

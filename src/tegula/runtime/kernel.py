@@ -17,7 +17,7 @@ from tegula.types import Type, is_element
 
 if TYPE_CHECKING:
     from tegula.runtime.compile import Compiled
-    from tegula.runtime.inspection import Inspection
+    from tegula.runtime.inspection import CudaInspection, Inspection
 
 SOURCE = "source"
 
@@ -85,14 +85,26 @@ class Kernel(KernelDef):
         return self._inspect().code.text
 
     def assembly(self) -> str:
-        """The machine code of the form compiled last, as text."""
+        """The machine code of the form compiled last, as text; PTX for one on a GPU."""
         return self._inspect().assembly()
 
+    def sass(self) -> str:
+        """The machine code of the form compiled last, for a GPU. RuntimeError without ptxas and a disassembler (CUDA's
+        toolkit); LaunchError if the form is for the CPU."""
+        from tegula.runtime.inspection import CudaInspection
+
+        found = self._inspect()
+        if not isinstance(found, CudaInspection):
+            help = "launch it with arrays on one first; assembly() shows CPU code"
+            raise LaunchError(f"the form of {self.name} that was compiled last is not for a GPU", help)
+        return found.machine_code().sass()
+
     def explain(self) -> str:
-        """How the form compiled last runs: launch class, arguments, lane loops, memory of each tile."""
+        """How the form compiled last runs: launch class, arguments, lane loops, memory of each tile; for a GPU threads,
+        shared memory and registers."""
         return self._inspect().text()
 
-    def _inspect(self) -> Inspection:
+    def _inspect(self) -> Inspection | CudaInspection:
         from tegula.runtime.inspection import inspect
 
         return inspect(self, self._latest())

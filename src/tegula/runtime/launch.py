@@ -169,6 +169,9 @@ def launch(
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
     """Where a kernel without arrays runs; the CPU stands for nothing said where there are arrays."""
+    if stream is not None and not hasattr(stream, "cuda_stream"):
+        help = "make one with tg.Stream(device), or leave out stream="
+        raise LaunchError(f"stream= takes a stream of a CUDA device, got {stream!r}", help)
     if not all(isinstance(a, int | float | np.number) for a in args):
         return CPU
     return stream.device if device is None and stream is not None else get_device(device)
