@@ -168,6 +168,57 @@ def chain_row() -> Row:
     )  # fmt: skip
 
 
+# Lanes ---------------------------------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def saxpy(a: float, x: tg.array[float], y: tg.array[float], out: tg.array[float]):
+    i = tg.tid()
+    if x[i] > 0.0:
+        out[i] = a * tg.exp(x[i]) + y[i]
+    else:
+        out[i] = y[i]
+
+
+@tg.kernel
+def mandelbrot(out: tg.array2d[int]):
+    row, column = tg.tid()
+    x0 = float(column) / float(out.shape[1]) * 3.0 - 2.0
+    y0 = float(row) / float(out.shape[0]) * 2.0 - 1.0
+    x, y, n = x0, y0, 0
+    while n < 256 and x * x + y * y < 4.0:
+        x, y = x * x - y * y + x0, 2.0 * x * y + y0
+        n += 1
+    out[row, column] = n
+
+
+def saxpy_row() -> Row:
+    n = 1 << 24
+    x, y = random(n), random(n)
+    X, Y, out = tg.array(x), tg.array(y), tg.zeros(n)
+    wide = np.where(x > 0, 1.5 * np.exp(x.astype(np.float64)) + y, y)
+    return compare(
+        "lanes: if, exp, multiply-add 64 MiB", lambda: tg.launch(saxpy, n, inputs=[1.5, X, Y], outputs=[out]),
+        lambda: np.where(x > 0, np.float32(1.5) * np.exp(x) + y, y), out.numpy, wide, 3 * x.nbytes / 1e9, "GB/s",
+        "NumPy", 4.0,
+    )  # fmt: skip
+
+
+def mandelbrot_row() -> Row:
+    """Against blocks of two lanes, which run one at a time."""
+    shape = (768, 1024)
+    out, single = tg.zeros(shape, dtype=tg.int32), tg.zeros(shape, dtype=tg.int32)
+    mine, theirs, ratio = interleaved(
+        lambda: tg.launch(mandelbrot, shape, inputs=[out]),
+        lambda: tg.launch(mandelbrot, shape, inputs=[single], block_dim=2),
+    )
+    same = float((out.numpy() == single.numpy()).mean())
+    return Row(
+        "lanes: mandelbrot 1024x768", 1 / mine, "1/s", "one lane at a time", 1 / theirs, ratio, 3.0,
+        1.0 - same, 54,
+    )  # fmt: skip
+
+
 def rows() -> Iterator[Row]:
     """All rows, with the gates of each."""
     yield gemm_row(1024, (64, 64, 64), 1.2)
@@ -182,3 +233,5 @@ def rows() -> Iterator[Row]:
     yield row_sum_row()
     yield softmax_row()
     yield chain_row()
+    yield saxpy_row()
+    yield mandelbrot_row()

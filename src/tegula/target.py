@@ -27,6 +27,11 @@ class CpuTarget:
     def is_x86(self) -> bool:
         return self.triple.startswith("x86_64")
 
+    @property
+    def mask_registers(self) -> bool:
+        """Whether there are registers for a bit per element; otherwise masks are vectors of integers."""
+        return self.is_x86 and self.vector_bytes == 64
+
 
 @dataclass(frozen=True, slots=True)
 class CudaTarget:

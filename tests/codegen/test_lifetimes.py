@@ -58,3 +58,16 @@ def test_either_side_of_a_select() -> None:
   %y = load i32, ptr %p
 """
     assert spans(text, "%s1", "%s2") == {"%s1": (0, 3), "%s2": (0, 3)}
+
+
+def test_masked_accesses_and_vectors_of_addresses() -> None:
+    text = """
+  %v1 = getelementptr i32, ptr %s1, <8 x i64> %i
+  store i32 0, ptr %s3
+  %v2 = getelementptr i8, <8 x ptr> %v1, i64 4
+  %x = call <8 x i32> @llvm.masked.gather.v8i32.v8p0(<8 x ptr> align 4 %v2, <8 x i1> %m, <8 x i32> zeroinitializer)
+  %v3 = extractelement <8 x ptr> %v1, i64 %k
+  call void @llvm.masked.store.v8i32.p0(<8 x i32> %x, ptr align 4 %s2, <8 x i1> %m)
+  store i32 0, ptr %v3
+"""
+    assert spans(text, "%s1", "%s2", "%s3") == {"%s1": (0, 7), "%s2": (5, 6), "%s3": (1, 2)}

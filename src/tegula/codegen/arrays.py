@@ -22,6 +22,7 @@ from tegula.types import (
     DType,
     ElementType,
     MatType,
+    VecType,
     components,
     element_bytes,
     element_shape,
@@ -171,20 +172,20 @@ def accessed(s: State, op: Op, view: View, indices: list[Value]) -> tuple[str, E
     pointer = s.memory.at(view, values[:rank])
     if s.debug:
         pointer = _checked(s, op, view, values[:rank], pointer)
-    inner, t = values[rank:], view.dtype
-    if not inner:
-        return pointer, t, view.component_stride
-    row = inner[0]
-    if isinstance(t, MatType):
-        row = s.memory.mul(row, str(t.cols))
-        if len(inner) == 2:
-            row = s.memory.add(row, inner[1])
-    scalar = scalar_of(t)
-    pointer = s.memory.offset(pointer, s.memory.mul(row, str(view.component_stride)), scalar)
-    from tegula.types import VecType
+    t, steps = accessed_element(view, len(values))
+    for i, step in zip(values[rank:], steps, strict=True):
+        pointer = s.memory.offset(pointer, s.memory.mul(i, str(step * view.component_stride)), scalar_of(t))
+    return pointer, t, view.component_stride
 
-    whole_row = isinstance(t, MatType) and len(inner) == 1
-    return pointer, VecType(t.cols, scalar) if whole_row else scalar, view.component_stride  # type: ignore[union-attr]
+
+def accessed_element(view: View, indices: int) -> tuple[ElementType, list[int]]:
+    """What t[i, ...] with so many indices names, and the components from one value of each inner index to the next."""
+    t, inner = view.dtype, indices - len(view.shape)
+    if inner == 0:
+        return t, []
+    if not isinstance(t, MatType):
+        return scalar_of(t), [1]
+    return (VecType(t.cols, t.dtype), [t.cols]) if inner == 1 else (t.dtype, [t.cols, 1])
 
 
 def _checked(s: State, op: Op, view: View, values: list[str], pointer: str) -> str:
@@ -211,14 +212,15 @@ def _set(s: State, op: Op) -> None:
 def _update(s: State, op: Op) -> None:
     """A block is run by one thread: the lanes' updates follow each other."""
     pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
-    kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.attrs["op"]]
-    old = s.memory.load_element(pointer, t, stride)
-    scalar = scalar_of(t)
-    made = tuple(
-        elementwise(s.code, kind([], []), scalar, [a, b], 1)
-        for a, b in zip(old, s.components(op.operands[1]), strict=True)
-    )
+    old, by = s.memory.load_element(pointer, t, stride), s.components(op.operands[1])
+    made = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
     s.memory.store_element(pointer, made, t, stride)
+
+
+def combined(s: State, op: Op, dtype: DType, old: str, by: str) -> str:
+    """What an update of a tile's element makes of a component."""
+    kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.attrs["op"]]
+    return elementwise(s.code, kind([], []), dtype, [old, by], s.width)
 
 
 def _stack_count(s: State, op: Op) -> Components:

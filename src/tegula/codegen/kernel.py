@@ -13,8 +13,13 @@ from tegula.codegen.arrays import array_view, lower_access, thread_component
 from tegula.codegen.carried import CarriedTiles, join, offer
 from tegula.codegen.checks import check_access, check_division, check_uniform
 from tegula.codegen.control import trips
+from tegula.codegen.divergent import divergent
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.fuse import Fusion
+from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lanes
+from tegula.codegen.lane_address import own_index
+from tegula.codegen.lane_width import lane_width
+from tegula.codegen.loops import CarriedRegisters
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
@@ -188,7 +193,8 @@ class _Walk:
         s = self.s
         if s.debug and isinstance(op, DIVISIONS):
             check_division(s, op)
-        s.scalars[op.result] = lower(self.code, op, [s.components(v) for v in op.operands], 1)
+        width = s.width_of(op.result)
+        s.scalars[op.result] = lower(self.code, op, [s.spread(v, width) for v in op.operands], width)
 
     def _pure_tile(self, op: Op) -> None:
         """A tile computed from others: where it is consumed, or now."""
@@ -303,22 +309,40 @@ class _Walk:
     # Lanes -----------------------------------------------------------------------------------------------------------
 
     def lanes(self, op: Op) -> None:
-        """A loop over the present lanes."""
+        """Loops over the present lanes: as many at once as fit a vector, then what is left of them one by one."""
         s = self.s
         (body,) = op.regions
         for value in op.results:
             s.lanes[value] = s.lane_array(value.name or "lane", value.type)  # type: ignore[arg-type]
         outer = self._outer_varying(body)
-        with self.code.loop("0", s.present) as loop:
-            s.lane = loop.index
-            for value in outer:
-                s.scalars[value] = self._own(value)
-            self._lane_region(body)
-            for result, made in zip(op.results, body.terminator.operands, strict=True):
-                s.memory.store_view(s.lanes[result], [loop.index], s.components(made), 1)
-            for value in outer:
-                del s.scalars[value]
-            s.lane = ""
+        width, whole = lane_width(s, op), "0"
+        if width > 1:
+            whole = self._whole(width)
+            with self.code.loop("0", whole, str(width)) as loop:
+                self._step(op, outer, loop.index, width)
+        if whole != s.present:
+            with self.code.loop(whole, s.present) as loop:
+                self._step(op, outer, loop.index, 1)
+
+    def _whole(self, width: int) -> str:
+        """The largest number of present lanes that is a multiple of the width."""
+        if not self.s.present.startswith("%"):
+            return str(int(self.s.present) // width * width)
+        return self.code.emit(f"and i64 {self.s.present}, {-width}")
+
+    def _step(self, op: Op, outer: list[Value], lane: str, width: int) -> None:
+        """`width` lanes from `lane` on."""
+        s = self.s
+        s.lane, s.width = lane, width
+        for value in outer:
+            s.scalars[value] = self._own(value)
+        (body,) = op.regions
+        self._lane_region(body)
+        for result, made in zip(op.results, body.terminator.operands, strict=True):
+            store_lanes(s, s.lanes[result], s.spread(made, width))
+        for value in outer:
+            del s.scalars[value]
+        s.lane, s.width = "", 1
 
     def _outer_varying(self, body: Region) -> list[Value]:
         """Varying values from outside, in order of use."""
@@ -332,8 +356,8 @@ class _Walk:
     def _own(self, value: Value) -> Components:
         s = self.s
         if isinstance(value.owner, Tid):
-            return (thread_component(s, value.owner.results.index(value), uniform=False),)
-        return s.memory.load_view(s.lanes[value], [s.lane], 1)
+            return (own_index(s, value.owner.results.index(value)),)
+        return load_lanes(s, s.lanes[value])
 
     def _lane_region(self, region: Region) -> None:
         s = self.s
@@ -345,7 +369,7 @@ class _Walk:
             elif isinstance(op, STRAIGHT):
                 self._straight(op)
             else:
-                made = lower_access(s, op)
+                made = lower_lanes_access(s, op) if s.width > 1 else lower_access(s, op)
                 if made is not None:
                     s.scalars[op.result] = made
 
@@ -364,7 +388,9 @@ class _Walk:
         """`if`, `for`, `while`. Scalars are carried in registers; tiles and lanes' own values in memory."""
         s = self.s
         kept = dict(s.inside), dict(s.tiles)
-        if isinstance(op, If):
+        if s.width > 1 and op in s.known.divergent:
+            divergent(s, op, self._lane_region)
+        elif isinstance(op, If):
             self._if(op)
         elif isinstance(op, For):
             self._for(op)
@@ -444,14 +470,14 @@ class _Walk:
             self._body(region)
             join(s, [out[k] for k in joined], places)
             self._move([v for v, r in zip(out, op.results, strict=True) if r in homes], list(homes.values()))
-            yielded.append([s.components(out[k]) for k in kept])
+            yielded.append([s.spread(out[k], s.width_of(op.results[k])) for k in kept])
             ends.append(code.block)
             code.jump(done)
         code.place(done)
         s.lanes.update(homes)
         s.tiles.update({op.results[k]: place for k, place in zip(joined, places, strict=True)})
         for r, a, b in zip([op.results[k] for k in kept], *yielded, strict=True):
-            t = register_type(scalar_of(r.type), 1)
+            t = register_type(scalar_of(r.type), s.width_of(r))
             s.scalars[r] = tuple(code.phi(t, (x, ends[0]), (y, ends[1])) for x, y in zip(a, b, strict=True))
 
     def _for(self, op: Op) -> None:
@@ -517,43 +543,35 @@ class _CarriedLoop:
         carried = [[group[k] for k in tile] for group in args]
         self.tiles = CarriedTiles(s, op, [initial[k] for k in tile], [op.results[k] for k in tile], carried)
         self.homes = {k: walk._home(op.results[k]) for k in every if walk._in_lanes(op.results[k])}
-        self.kept = [k for k in every if k not in self.homes and k not in tile]
-        self.initial = [s.components(initial[k]) for k in self.kept]
+        self.kept = kept = [k for k in every if k not in self.homes and k not in tile]
+        self.registers = CarriedRegisters(
+            s,
+            [initial[k] for k in kept],
+            [[group[k] for k in kept] for group in args],
+            [op.results[k] for k in kept],
+        )
         walk._move([initial[k] for k in self.homes], list(self.homes.values()))
-        self.registers: list[Components] = []
-        self.next: list[Components] = []
 
     def open(self) -> None:
         """Name the carried values in the loop's head."""
-        walk, s = self.walk, self.walk.s
-        self.registers = [tuple(walk.code.fresh("k") for _ in parts) for parts in self.initial]
+        self.registers.open()
         self.tiles.open()
         for group in self.args:
-            s.lanes.update({group[k]: home for k, home in self.homes.items()})
-            s.scalars.update({group[k]: parts for k, parts in zip(self.kept, self.registers, strict=True)})
+            self.walk.s.lanes.update({group[k]: home for k, home in self.homes.items()})
 
     def close(self, yielded: list[Value]) -> None:
-        walk = self.walk
         self.tiles.close([yielded[k] for k in self.tile])
-        walk._move([yielded[k] for k in self.homes], list(self.homes.values()))
-        self.next = [walk.s.components(yielded[k]) for k in self.kept]
+        self.walk._move([yielded[k] for k in self.homes], list(self.homes.values()))
+        self.registers.close([yielded[k] for k in self.kept])
 
     def phis(self, before: str, last: str) -> list[str]:
-        out = self.tiles.phis(before, last)
-        for k, names, first, following in zip(
-            self.kept, self.registers, self.initial, self.next, strict=True
-        ):
-            t = register_type(scalar_of(self.results[k].type), 1)  # type: ignore[arg-type]
-            for name, a, b in zip(names, first, following, strict=True):
-                out.append(f"  {name} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]")
-        return out
+        return self.tiles.phis(before, last) + self.registers.phis(before, last)
 
     def finish(self) -> None:
         """After the loop the results are what the head holds."""
-        s = self.walk.s
         self.tiles.finish()
-        s.lanes.update({self.results[k]: home for k, home in self.homes.items()})
-        s.scalars.update({self.results[k]: p for k, p in zip(self.kept, self.registers, strict=True)})
+        self.walk.s.lanes.update({self.results[k]: home for k, home in self.homes.items()})
+        self.registers.finish()
 
 
 def _in_lanes(op: Op) -> bool:

@@ -11,7 +11,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-POINTER = re.compile(r"ptr (%\w+)")
+POINTER = re.compile(r"ptr>?(?: align \d+)? (%\w+)")
+NAMED = ("ptr %", "ptr> %", "ptr align", "ptr> align")
+"""What precedes a pointer, or a vector of them, in a line that uses it."""
+
+DERIVED = (" = getelementptr ", " = select ", " = extractelement ")
 PHI = re.compile(r"(%\w+) = phi ptr ([^\n]*)")
 INCOMING = re.compile(r"\[ (%\w+), %(\w+) \]")
 TARGET = re.compile(r"label %(\w+)")
@@ -43,7 +47,7 @@ class _Reader:
         self.block = "entry"
 
     def read(self, at: int, line: str) -> None:
-        if "ptr %" in line:
+        if any(text in line for text in NAMED):
             self._access(at, line)
         elif "br " in line:
             self.ends[self.block] = at
@@ -65,7 +69,7 @@ class _Reader:
             found |= known.get(pointer, frozenset())
         if found:
             self._use(found, at)
-            if " = getelementptr " in line or " = select " in line:
+            if any(text in line for text in DERIVED):
                 known[line.split(None, 1)[0]] = found
 
     def _use(self, pieces: Iterable[str], at: int) -> None:

@@ -84,6 +84,28 @@ class Memory:
             f"{t} {value}, ptr align {max(1, dtype.bits // 8)} {pointer}, {vector_of('i1', width)} {mask}",
         )  # fmt: skip
 
+    def gather(self, pointers: str, dtype: DType, width: int, mask: str) -> str:
+        """The scalars at a vector of addresses where the mask holds; elsewhere 0."""
+        t = vector_of(memory_type(dtype), width)
+        name = "i8" if dtype.is_bool else mangled_memory(dtype)
+        value = self.code.call(
+            "masked.gather", f"v{width}{name}.v{width}p0", t,
+            f"<{width} x ptr> align {max(1, dtype.bits // 8)} {pointers}, "
+            f"{vector_of('i1', width)} {mask}, {t} zeroinitializer",
+        )  # fmt: skip
+        return self._to_register(value, dtype, width)
+
+    def scatter(self, pointers: str, value: str, dtype: DType, width: int, mask: str) -> None:
+        """Write each scalar to its address where the mask holds; of those at one address the last stays."""
+        t = vector_of(memory_type(dtype), width)
+        value = self._to_memory(value, dtype, width)
+        name = "i8" if dtype.is_bool else mangled_memory(dtype)
+        self.code.call(
+            "masked.scatter", f"v{width}{name}.v{width}p0", "void",
+            f"{t} {value}, <{width} x ptr> align {max(1, dtype.bits // 8)} {pointers}, "
+            f"{vector_of('i1', width)} {mask}",
+        )  # fmt: skip
+
     # Elements --------------------------------------------------------------------------------------------------------
 
     def load_element(self, pointer: str, dtype: ElementType, component_stride: int = 1) -> Components:
@@ -148,6 +170,34 @@ class Memory:
                 made = self.code.emit(f"insertelement {wide} {made}, {one} {element[c]}, i32 {k}")
             out.append(made)
         return tuple(out)
+
+    def shuffled(self, a: str, b: str, scalar: str, width: int, order: list[int]) -> str:
+        """Elements of two vectors, one after the other, in another order; -1 is one that does not matter."""
+        t = vector_of(scalar, width)
+        mask = ", ".join(f"i32 {k}" if k >= 0 else "i32 poison" for k in order)
+        return self.code.emit(f"shufflevector {t} {a}, {t} {b}, <{len(order)} x i32> <{mask}>")
+
+    def separated(self, whole: str, dtype: DType, width: int, n: int) -> Components:
+        """`width` elements that lie one after the other, as a register for each of their n components."""
+        if n == 1:
+            return (whole,)
+        t = register_type(dtype, 1)
+        return tuple(
+            self.shuffled(whole, "poison", t, width * n, [k * n + c for k in range(width)]) for c in range(n)
+        )
+
+    def interleaved(self, value: Components, dtype: DType, width: int) -> str:
+        """The components of `width` elements, element after element."""
+        t, n, whole = register_type(dtype, 1), len(value), value[0]
+        for c in range(1, n):
+            padded = self.shuffled(value[c], "poison", t, width, [*range(width), *[-1] * (width * (c - 1))])
+            order = [*range(width * (c + 1))]
+            whole = self.shuffled(whole, padded, t, width * c, order)
+        if n == 1:
+            return whole
+        return self.shuffled(
+            whole, "poison", t, width * n, [c * width + k for k in range(width) for c in range(n)]
+        )
 
     def lane(self, value: str, dtype: DType, width: int, k: int) -> str:
         return self.code.emit(f"extractelement {register_type(dtype, width)} {value}, i32 {k}")

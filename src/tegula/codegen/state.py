@@ -17,7 +17,7 @@ from tegula.ir import Kernel, Op, Region, Value
 from tegula.passes.uniformity import Uniformity
 from tegula.source import UNKNOWN, Location
 from tegula.target import CpuTarget
-from tegula.types import BufType, ElementType, TileType, components, element_bytes
+from tegula.types import BufType, ElementType, TileType, components, element_bytes, scalar_of
 
 
 @dataclass(slots=True)
@@ -26,7 +26,9 @@ class State:
 
     `scalars`: registers of uniform values, and inside a lane loop of the lane's own. `lanes`: where varying values lie,
     component-major. `tiles`: materialised tiles. `inline`: tile ops evaluated where they are consumed. `loc`: the place
-    of the op being lowered.
+    of the op being lowered. In a lane loop: `lane` is its lane, or the first of `width` that run at once; `mask`
+    (a vector of i1; "" is all) says which of them are active, `wide_masks` which vectors of -1 and 0 masks were made
+    of.
 
     `destinations`: memory offered for tiles about to be computed. `own`: tiles in memory made for them alone.
     `origins`: the addresses that a register is one of. `copies`: the loops that copy a tile for their next round."""
@@ -56,6 +58,9 @@ class State:
     run_branching: Callable[[Region, list[Components]], list[Components]] = field(init=False)
     block: str = "%block"
     lane: str = ""
+    width: int = 1
+    mask: str = ""
+    wide_masks: dict[str, str] = field(default_factory=dict)
     present: str = ""
     dims: list[str] = field(default_factory=list)
     loc: Location = UNKNOWN
@@ -105,6 +110,18 @@ class State:
             view = self.lanes[value]
             return self.memory.load_element(view.pointer, view.dtype, view.component_stride)
         raise InternalError(f"{value} has no register")
+
+    def width_of(self, value: Value) -> int:
+        """How many lanes' values the registers of a value hold."""
+        return self.width if self.width > 1 and self.known.varying(value) else 1
+
+    def spread(self, value: Value, width: int) -> Components:
+        """The registers of a value, repeated in every lane where it is the same in all and `width` is not 1."""
+        parts = self.components(value)
+        if width == 1 or self.width_of(value) == width:
+            return parts
+        dtype = scalar_of(value.type)  # type: ignore[arg-type]
+        return tuple(self.memory.splat(x, dtype, width) for x in parts)
 
     def i64(self, value: Value) -> str:
         """An integer scalar as i64."""

@@ -17,7 +17,7 @@ INTRINSICS = frozenset(
     {
         *("fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "fma", "copysign"),
         *("smin", "smax", "umin", "umax", "minimumnum", "maximumnum"),
-        *("masked.load", "masked.store", "prefetch"),
+        *("masked.load", "masked.store", "masked.gather", "masked.scatter", "prefetch"),
     }
 )
 

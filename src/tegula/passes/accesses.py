@@ -60,12 +60,25 @@ def internal_conflicts(op: Op, known: Uniformity) -> Iterator[tuple[Access, Acce
                 yield a, b
 
 
+def may_meet(op: Op, known: Uniformity) -> bool:
+    """Whether different lanes may touch the same bytes of a tile, one of them writing, while they run `op`: also in
+    different rounds of its loops, so that what a guard says in one round counts for nothing."""
+    inside = list(accesses(op))
+    return any(
+        root(a.buffer) is root(b.buffer)
+        and not a.kind == b.kind in ("read", "atomic")
+        and not (_stable(a.buffer, op) and (_same_lane(a, b, known, op) or _never_meet(a, b, known, op)))
+        for k, a in enumerate(inside)
+        for b in inside[k:]
+    )
+
+
 def _same_lane(a: Access, b: Access, known: Uniformity, within: Op | None) -> bool:
     """Different lanes are in different places along some dimension of the same view: both accesses take the same index
     there, and it is one that no two lanes share."""
     if a.buffer is not b.buffer:
         return False
-    return any(_equal(x, y) and _injective(x, known, within) for x, y in zip(a.index, b.index, strict=False))
+    return any(_equal(x, y) and injective(x, known, within) for x, y in zip(a.index, b.index, strict=False))
 
 
 def _never_meet(a: Access, b: Access, known: Uniformity, within: Op | None) -> bool:
@@ -91,7 +104,7 @@ def _equal(a: Value, b: Value) -> bool:
     return isinstance(x, Const) and isinstance(y, Const) and x.attrs == y.attrs
 
 
-def _injective(value: Value, known: Uniformity, within: Op | None) -> bool:
+def injective(value: Value, known: Uniformity, within: Op | None) -> bool:
     """Whether different lanes always have different values (also in different iterations of loops in `within`)."""
     owner = value.owner
     if isinstance(owner, Region):
@@ -101,12 +114,12 @@ def _injective(value: Value, known: Uniformity, within: Op | None) -> bool:
     if isinstance(owner, Cast):
         to, source = owner.attrs["to"], owner.operands[0].type
         widens = isinstance(source, DType) and source.is_int and to.is_int and to.bits >= source.bits
-        return widens and _injective(owner.operands[0], known, within)
+        return widens and injective(owner.operands[0], known, within)
     if isinstance(owner, Add | Sub):
         for x, y in (owner.operands, reversed(owner.operands)):
-            if _injective(x, known, within) and not known.varying(y) and _stable(y, within):
+            if injective(x, known, within) and not known.varying(y) and _stable(y, within):
                 return True
-    return isinstance(owner, Neg) and _injective(owner.operands[0], known, within)
+    return isinstance(owner, Neg) and injective(owner.operands[0], known, within)
 
 
 def _is_lane(value: Value, tid: Tid, known: Uniformity) -> bool:
@@ -125,7 +138,7 @@ def _strided_loop(value: Value, region: Region, known: Uniformity) -> bool:
     if not isinstance(step, Const):
         return False
     size: int = step.attrs["value"]
-    return size >= lanes and size % lanes == 0 and _injective(loop.operands[0], known, None)
+    return size >= lanes and size % lanes == 0 and injective(loop.operands[0], known, None)
 
 
 def _stable(value: Value, within: Op | None) -> bool:

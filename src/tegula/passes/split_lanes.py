@@ -11,11 +11,11 @@ from tegula.ops.buffer import BufReshape, BufUpdate, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import Lanes, LaneUniform, Tid
-from tegula.passes.accesses import Access, accesses, conflict, internal_conflicts
+from tegula.passes.accesses import Access, accesses, conflict, internal_conflicts, may_meet
 from tegula.passes.promote_buffers import root
 from tegula.passes.uniformity import Uniformity
 from tegula.rewrite import clone_op, replace, uses
-from tegula.types import ArrayType, BufType
+from tegula.types import ArrayType, BufType, TileType
 
 VIEWS = (ArrayView, BufView, BufReshape)
 
@@ -47,7 +47,7 @@ class _Splitter:
         if isinstance(op, VIEWS) and any(self.known.varying(v) for v in op.operands):
             self.views[op.result] = op
             return
-        if isinstance(op, If | For | While) and op not in self.known.divergent:
+        if isinstance(op, If | For | While) and not (op in self.known.divergent or self._stays_whole(op)):
             for nested in op.regions:
                 self.region(nested)
             group.flush(out)
@@ -64,6 +64,39 @@ class _Splitter:
             if group.conflicts(op):
                 group.flush(out)
             group.add(op)
+
+    def _stays_whole(self, op: Op) -> bool:
+        """Whether each lane can run control flow that all follow alike from its start to its end, so that what lanes
+        carry round a loop stays in registers: no op in it is the block's, the lanes need not meet, the order of what
+        they print is not at stake, and only varying values leave it."""
+        inside = [inner for inner in op.walk() if inner is not op and not isinstance(inner, Yield)]
+        values = [*op.results, *(arg for region in op.regions for arg in region.args)]
+        if any(isinstance(v.type, TileType) for v in values) or not any(self._varies(o) for o in inside):
+            return False
+        if any(not self.known.varying(r) and r in self.users for r in op.results):
+            return False
+        return not any(self._is_the_blocks(o) for o in inside) and not (
+            self._reads_what_lanes_write(inside) or may_meet(op, self.known)
+        )
+
+    def _varies(self, op: Op) -> bool:
+        return any(self.known.varying(v) for v in [*op.operands, *op.results])
+
+    def _is_the_blocks(self, op: Op) -> bool:
+        """Cooperative ops, reports, and stores that the block makes once."""
+        assert isinstance(op, TileOp)
+        kinds = {effect.kind for effect in op.effects()}
+        return op.COOPERATIVE or "io" in kinds or ("write" in kinds and self._once(op))
+
+    def _reads_what_lanes_write(self, inside: list[Op]) -> bool:
+        """Whether the block reads array elements once while lanes write arrays: it would see fewer of the writes."""
+        arrays = [
+            (effect.kind, self._once(op))
+            for op in inside
+            for effect in op.effects()
+            if effect.value is not None and isinstance(effect.value.type, ArrayType)
+        ]
+        return any(kind != "read" for kind, _ in arrays) and ("read", True) in arrays
 
     def _once(self, op: Op) -> bool:
         """Whether the block runs the op once: cooperative ops, and pure ops, reads and stores of uniform operands."""
@@ -144,6 +177,7 @@ class _Group:
             source = self.splitter.views[view]
             made = clone_op(source, {})
             made.operands = [self._view(v) if v in self.splitter.views else v for v in made.operands]
+            self.splitter.known.values.add(made.result)
             self._append(made)
             self.copies[view] = made.result
         return self.copies[view]
@@ -198,6 +232,8 @@ class _Group:
         owner = value.owner
         assert isinstance(owner, Op)
         fresh = Value(value.type, owner, value.name)
+        if self.splitter.known.varying(value):
+            self.splitter.known.values.add(fresh)
         owner.results[owner.results.index(value)] = fresh
         return fresh
 

@@ -1,0 +1,209 @@
+"""Control flow on which the lanes of a vector disagree: all go the way of any, and those that would not are masked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tegula.codegen.control import trips
+from tegula.codegen.elements import STRAIGHT
+from tegula.codegen.loops import CarriedRegisters
+from tegula.codegen.scalar import Components
+from tegula.codegen.state import State
+from tegula.codegen.text import register_type, vector_of
+from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayLoad, ArrayStore
+from tegula.ops.buffer import BufGet, BufSet
+from tegula.ops.control import For, If, Yield
+from tegula.types import scalar_of
+
+Body = Callable[[Region], None]
+
+LIGHT = 12
+"""So many ops cost less than a branch that the processor may guess wrong."""
+
+ACCESSES = (ArrayLoad, ArrayStore, BufGet, BufSet)
+
+
+def divergent(s: State, op: Op, body: Body) -> None:
+    """An `if`, `for` or `while` whose condition differs between lanes. `body` lowers a region."""
+    outer = s.mask
+    if isinstance(op, If):
+        _if(s, op, body)
+    elif isinstance(op, For):
+        _for(s, op, body)
+    else:
+        _while(s, op, body)
+    s.mask = outer
+
+
+def _both(s: State, mask: str, condition: str) -> str:
+    """The lanes of the mask where the condition holds."""
+    flag = vector_of("i1", s.width)
+    if not mask:
+        return condition
+    if mask not in s.wide_masks:
+        return s.code.emit(f"and {flag} {mask}, {condition}")
+    t = _wide_type(s)
+    wide = s.code.emit(f"sext {flag} {condition} to {t}")
+    return _of_wide(s, s.code.emit(f"and {t} {s.wide_masks[mask]}, {wide}"))
+
+
+def _wide_type(s: State) -> str:
+    """Integers that fill a vector register: what processors without registers for masks keep masks in. LLVM would
+    pack bools into shorter ones at the end of every basic block."""
+    return vector_of(f"i{s.target.vector_bytes * 8 // s.width}", s.width)
+
+
+def _of_wide(s: State, wide: str) -> str:
+    """The mask of a vector of -1 and 0."""
+    mask = s.code.emit(f"icmp slt {_wide_type(s)} {wide}, zeroinitializer")
+    s.wide_masks[mask] = wide
+    return mask
+
+
+def _to_wide(s: State, mask: str) -> str:
+    if not mask:
+        return f"splat (i{s.target.vector_bytes * 8 // s.width} -1)"
+    if mask in s.wide_masks:
+        return s.wide_masks[mask]
+    return s.code.emit(f"sext {vector_of('i1', s.width)} {mask} to {_wide_type(s)}")
+
+
+def _any(s: State, mask: str) -> str:
+    """Whether any lane is active."""
+    if mask in s.wide_masks:
+        # Not the comparison that gives the mask: that one is then made where it is used, and in no register before.
+        mask = s.code.emit(f"icmp ne {_wide_type(s)} {s.wide_masks[mask]}, zeroinitializer")
+    bits = s.code.emit(f"bitcast {vector_of('i1', s.width)} {mask} to i{s.width}")
+    return s.code.emit(f"icmp ne i{s.width} {bits}, 0")
+
+
+# Branches ------------------------------------------------------------------------------------------------------------
+
+
+def _if(s: State, op: Op, body: Body) -> None:
+    flag, outer = vector_of("i1", s.width), s.mask
+    condition = s.spread(op.operands[0], s.width)[0]
+    other = s.code.emit(f"xor {flag} {condition}, splat (i1 true)")
+    sides = [
+        _side(s, region, _both(s, outer, test), body)
+        for region, test in zip(op.regions, (condition, other), strict=True)
+    ]
+    for k, result in enumerate(op.results):
+        t = register_type(scalar_of(result.type), s.width)  # type: ignore[arg-type]
+        s.scalars[result] = tuple(
+            s.code.emit(f"select {flag} {condition}, {t} {a}, {t} {b}")
+            for a, b in zip(sides[0][k], sides[1][k], strict=True)
+        )
+
+
+def _side(s: State, region: Region, mask: str, body: Body) -> list[Components]:
+    """What one side yields, in each lane; the side is left out where no lane takes it."""
+    yielded, code = region.terminator.operands, s.code
+    s.mask = mask
+    if _light(s, region):
+        body(region)
+        return [s.spread(v, s.width) for v in yielded]
+    run, done = code.label("some"), code.label("none")
+    code.branch(_any(s, mask), run, done)
+    before = code.block
+    code.place(run)
+    body(region)
+    made = [s.spread(v, s.width) for v in yielded]
+    last = code.block
+    code.jump(done)
+    code.place(done)
+    return [
+        tuple(code.phi(_type(s, v), ("zeroinitializer", before), (x, last)) for x in parts)
+        for v, parts in zip(yielded, made, strict=True)
+    ]
+
+
+def _type(s: State, value: Value) -> str:
+    return register_type(scalar_of(value.type), s.width)  # type: ignore[arg-type]
+
+
+def _light(s: State, region: Region) -> bool:
+    """Whether a side may run although no lane is active, and costs little."""
+    ops = [op for op in region.walk() if not isinstance(op, Yield | S.Const)]
+    return len(ops) <= LIGHT and all(_harmless(s, op) for op in ops)
+
+
+def _harmless(s: State, op: Op) -> bool:
+    """Whether the op does nothing in masked lanes: it is pure, or accesses memory lane by lane."""
+    if isinstance(op, ACCESSES):
+        indices = op.operands[2:] if isinstance(op, ArrayStore | BufSet) else op.operands[1:]
+        return any(s.known.varying(v) for v in [op.operands[0], *indices])
+    return isinstance(op, STRAIGHT) or (isinstance(op, If) and op in s.known.divergent)
+
+
+# Loops ---------------------------------------------------------------------------------------------------------------
+
+
+def _for(s: State, op: Op, body: Body) -> None:
+    """All lanes count their trips together; those that are done wait."""
+    code, width, outer = s.code, s.width, s.mask
+    (region,) = op.regions
+    t = register_type(op.operands[0].type, 1)  # type: ignore[arg-type]
+    vector = vector_of(t, width)
+    start, step = (s.spread(op.operands[k], width)[0] for k in (0, 2))
+    carried = CarriedRegisters(s, op.operands[3:], [region.args[1:]], op.results)
+    count = trips(s, op, width)
+    head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
+    before = code.block
+    code.jump(head)
+    code.place(head)
+    index, trip = code.fresh("n"), code.fresh("n")
+    at = len(code.lines)
+    code.line("")
+    carried.open()
+    now = s.memory.splat(trip, op.operands[0].type, width)  # type: ignore[arg-type]
+    active = _both(s, outer, code.emit(f"icmp ult {vector} {now}, {count}"))
+    code.branch(_any(s, active), inner, done)
+    code.place(inner)
+    s.mask = active
+    s.scalars[region.args[0]] = (index,)
+    body(region)
+    carried.close(region.terminator.operands, active)
+    following = code.emit(f"add {vector} {index}, {step}")
+    next_trip = code.emit(f"add {t} {trip}, 1")
+    phis = [
+        f"  {index} = phi {vector} [ {start}, %{before} ], [ {following}, %{code.block} ]",
+        f"  {trip} = phi {t} [ 0, %{before} ], [ {next_trip}, %{code.block} ]",
+    ]
+    code.lines[at] = "\n".join(phis + carried.phis(before, code.block))
+    code.jump(head)
+    code.place(done)
+    carried.finish()
+
+
+def _while(s: State, op: Op, body: Body) -> None:
+    """Lanes whose condition fails keep what they carry, until it fails in all."""
+    code, width, narrow = s.code, s.width, s.target.mask_registers
+    t = vector_of("i1", width) if narrow else _wide_type(s)
+    outer = (s.mask or "splat (i1 true)") if narrow else _to_wide(s, s.mask)
+    condition, region = op.regions
+    carried = CarriedRegisters(s, op.operands, [condition.args, region.args], op.results)
+    head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
+    before = code.block
+    code.jump(head)
+    code.place(head)
+    at = len(code.lines)
+    code.line("")
+    kept = code.fresh("k")
+    carried.open()
+    alive = s.mask = kept if narrow else _of_wide(s, kept)
+    body(condition)
+    active = _both(s, alive, s.spread(condition.terminator.operands[0], width)[0])
+    code.branch(_any(s, active), inner, done)
+    code.place(inner)
+    s.mask = _of_wide(s, s.wide_masks[active]) if active in s.wide_masks else active
+    body(region)
+    carried.close(region.terminator.operands, s.mask)
+    going = active if narrow else _to_wide(s, active)
+    phi = f"  {kept} = phi {t} [ {outer}, %{before} ], [ {going}, %{code.block} ]"
+    code.lines[at] = "\n".join([phi, *carried.phis(before, code.block)])
+    code.jump(head)
+    code.place(done)
+    carried.finish()

@@ -1,0 +1,317 @@
+"""Memory as the lanes of a vector see it: one element for all, neighbours, or an address for each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tegula.codegen.arrays import accessed_element, combined, lower_access, reshaped
+from tegula.codegen.convert import convert
+from tegula.codegen.lane_address import Offsets, Place, moved, place, spread_pointer
+from tegula.codegen.lane_width import in_turn
+from tegula.codegen.scalar import Components
+from tegula.codegen.state import State
+from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.text import constant, memory_type, register_type, vector_of
+from tegula.errors import InternalError
+from tegula.ir import Op, Value
+from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
+from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
+from tegula.ops.tile import TileExtract
+from tegula.types import DType, ElementType, components, element_bytes, int32, int64, scalar_of
+
+
+def lower_lanes_access(s: State, op: Op) -> Components | None:
+    """Lower a lane op that touches memory, for `s.width` lanes of which at least one is active, unless the op accesses
+    an element for each lane."""
+    if in_turn(s, op):
+        return _in_turn(s, op)
+    if not any(s.known.varying(v) for v in op.operands):
+        return lower_access(s, op)
+    rule = _RULES.get(type(op))
+    if rule is None:
+        raise InternalError(f"no lowering of {op.NAME} for several lanes")
+    return rule(s, op)
+
+
+# Lanes' own values ---------------------------------------------------------------------------------------------------
+
+
+def load_lanes(s: State, view: View) -> Components:
+    """The lanes' elements of a lane array."""
+    scalar = scalar_of(view.dtype)
+    return tuple(s.memory.load(p, scalar, s.width) for p in _components_of(s, view))
+
+
+def store_lanes(s: State, view: View, value: Components) -> None:
+    scalar = scalar_of(view.dtype)
+    for pointer, part in zip(_components_of(s, view), value, strict=True):
+        s.memory.store(pointer, part, scalar, s.width)
+
+
+def _components_of(s: State, view: View) -> list[str]:
+    first, scalar = s.memory.at(view, [s.lane]), scalar_of(view.dtype)
+    return [
+        s.memory.offset(first, str(c * view.component_stride), scalar) for c in range(components(view.dtype))
+    ]
+
+
+# Elements ------------------------------------------------------------------------------------------------------------
+
+
+def _read(s: State, at: Place, element: ElementType, component_stride: int = 1) -> Components:
+    if not at.test:
+        return (
+            _neighbours(s, at.first, element)
+            if at.first
+            else _gathered(s, at.each, element, component_stride)
+        )
+    t = register_type(scalar_of(element), s.width)
+    near, far, done = s.code.label("near"), s.code.label("far"), s.code.label("read")
+    s.code.branch(at.test, near, far)
+    s.code.place(near)
+    if at.shared:
+        one = s.memory.load_element(at.first, element, component_stride)
+        together = tuple(s.memory.splat(x, scalar_of(element), s.width) for x in one)
+    else:
+        together = _neighbours(s, at.first, element)
+    s.code.jump(done)
+    s.code.place(far)
+    apart = _gathered(s, at.each, element, component_stride)
+    s.code.jump(done)
+    s.code.place(done)
+    return tuple(s.code.phi(t, (a, near), (b, far)) for a, b in zip(together, apart, strict=True))
+
+
+def _neighbours(s: State, pointer: str, element: ElementType) -> Components:
+    scalar, width, n = scalar_of(element), s.width, components(element)
+    if s.mask:
+        zero = constant(scalar, 0, width * n)
+        whole = s.memory.masked_load(pointer, scalar, width * n, _for_components(s, n), zero)
+    else:
+        whole = s.memory.load(pointer, scalar, width * n)
+    return s.memory.separated(whole, scalar, width, n)
+
+
+def _gathered(s: State, pointers: str, element: ElementType, component_stride: int) -> Components:
+    scalar = scalar_of(element)
+    return tuple(
+        s.memory.gather(_component(s, pointers, scalar, c * component_stride), scalar, s.width, _mask(s))
+        for c in range(components(element))
+    )
+
+
+def _write(s: State, at: Place, element: ElementType, value: Components, component_stride: int = 1) -> None:
+    if not at.test or at.shared:
+        if not at.each:
+            _write_neighbours(s, at.first, element, value)
+        else:
+            _scatter(s, at.each, element, value, component_stride)
+        return
+    near, far, done = s.code.label("near"), s.code.label("far"), s.code.label("written")
+    s.code.branch(at.test, near, far)
+    s.code.place(near)
+    _write_neighbours(s, at.first, element, value)
+    s.code.jump(done)
+    s.code.place(far)
+    _scatter(s, at.each, element, value, component_stride)
+    s.code.jump(done)
+    s.code.place(done)
+
+
+def _write_neighbours(s: State, pointer: str, element: ElementType, value: Components) -> None:
+    scalar, width, n = scalar_of(element), s.width, len(value)
+    whole = s.memory.interleaved(value, scalar, width)
+    if s.mask:
+        s.memory.masked_store(pointer, whole, scalar, width * n, _for_components(s, n))
+    else:
+        s.memory.store(pointer, whole, scalar, width * n)
+
+
+def _scatter(s: State, pointers: str, element: ElementType, value: Components, component_stride: int) -> None:
+    scalar = scalar_of(element)
+    for c, part in enumerate(value):
+        at = _component(s, pointers, scalar, c * component_stride)
+        s.memory.scatter(at, part, scalar, s.width, _mask(s))
+
+
+def _for_components(s: State, n: int) -> str:
+    """The mask of the lanes, repeated for each of their elements' n components."""
+    if n == 1:
+        return s.mask
+    return s.memory.shuffled(s.mask, "poison", "i1", s.width, [k for k in range(s.width) for _ in range(n)])
+
+
+def _component(s: State, pointers: str, scalar: DType, at: int) -> str:
+    if at == 0:
+        return pointers
+    return s.code.emit(
+        f"getelementptr {memory_type(scalar)}, {vector_of('ptr', s.width)} {pointers}, i64 {at}"
+    )
+
+
+def _mask(s: State) -> str:
+    return s.mask or "splat (i1 true)"
+
+
+def _array_place(s: State, array: Value, indices: list[Value]) -> Place:
+    whole = s.arrays[array]
+    units = list(whole.strides)
+    if whole.contiguous:
+        units[-1] = str(element_bytes(whole.dtype))
+    offsets = list(zip(indices, units, strict=True))
+    return place(s, whole.pointer, s.known.varying(array), offsets, whole.dtype)
+
+
+def _array_load(s: State, op: Op) -> Components:
+    at = _array_place(s, op.operands[0], op.operands[1:])
+    return _read(s, at, s.arrays[op.operands[0]].dtype)
+
+
+def _array_store(s: State, op: Op) -> None:
+    at = _array_place(s, op.operands[0], op.operands[2:])
+    _write(s, at, s.arrays[op.operands[0]].dtype, s.spread(op.operands[1], s.width))
+
+
+def _view_of(s: State, value: Value) -> View:
+    return s.buffers[value] if value in s.buffers else s.tiles[value]
+
+
+def _tile_place(s: State, tile: Value, indices: list[Value]) -> tuple[Place, ElementType, int]:
+    """Addresses, type and component stride of t[i, ...], which may name a component or a row of an element."""
+    view = _view_of(s, tile)
+    size = scalar_of(view.dtype).bits // 8
+    t, inner = accessed_element(view, len(indices))
+    steps = [*view.strides, *(n * view.component_stride for n in inner)]
+    offsets = [(v, str(step * size)) for v, step in zip(indices, steps, strict=True)]
+    at = place(s, view.pointer, s.known.varying(tile), offsets, t, view.component_stride)
+    return at, t, view.component_stride
+
+
+def _get(s: State, op: Op) -> Components:
+    return _read(s, *_tile_place(s, op.operands[0], op.operands[1:]))
+
+
+def _set(s: State, op: Op) -> None:
+    at, t, stride = _tile_place(s, op.operands[0], op.operands[2:])
+    _write(s, at, t, s.spread(op.operands[1], s.width), stride)
+
+
+def _update(s: State, op: Op) -> None:
+    """No two lanes update the same element."""
+    at, t, stride = _tile_place(s, op.operands[0], op.operands[2:])
+    old, by = _read(s, at, t, stride), s.spread(op.operands[1], s.width)
+    made = tuple(combined(s, op, scalar_of(t), a, b) for a, b in zip(old, by, strict=True))
+    _write(s, at, t, made, stride)
+
+
+# Views ---------------------------------------------------------------------------------------------------------------
+
+
+def _array_view(s: State, op: Op) -> None:
+    """A descriptor with an address for each lane; lengths may differ, too."""
+    source, spec, rest = s.arrays[op.operands[0]], op.attrs["spec"], iter(op.operands[1:])
+    offsets: Offsets = []
+    shape, strides = [], []
+    for entry, stride in zip(spec, source.strides, strict=True):
+        offsets.append((next(rest), stride))
+        if entry != "index":
+            length = next(rest)
+            wide = s.spread(length, s.width)[0]
+            shape.append(convert(s.code, wide, length.type, int64, s.width))  # type: ignore[arg-type]
+            strides.append(s.memory.mul(stride, str(entry[1])))
+    pointer, spread = moved(s, source.pointer, s.known.varying(op.operands[0]), offsets)
+    contiguous = source.contiguous and spec[-1] == ("slice", 1)
+    s.arrays[op.result] = ArrayAt(
+        *(spread_pointer(s, pointer, spread), source.dtype, tuple(shape), tuple(strides)),
+        *(contiguous, source.name),
+    )
+
+
+def _array_shape(s: State, op: Op) -> Components:
+    n = s.arrays[op.operands[0]].shape[op.attrs["dim"]]
+    return (convert(s.code, n, int64, int32, s.width),)
+
+
+def _buffer_view(s: State, op: Op) -> None:
+    source, attrs = _view_of(s, op.operands[0]), op.attrs
+    size = scalar_of(source.dtype).bits // 8
+    offsets = [(v, str(n * size)) for v, n in zip(op.operands[1:], source.strides, strict=True)]
+    pointer, spread = moved(s, source.pointer, s.known.varying(op.operands[0]), offsets)
+    strides = tuple(
+        0 if d < 0 else source.strides[d] * step
+        for d, step in zip(attrs["dims"], attrs["steps"], strict=True)
+    )
+    s.buffers[op.result] = View(
+        *(spread_pointer(s, pointer, spread), source.dtype, tuple(attrs["shape"]), strides),
+        source.component_stride,
+    )
+
+
+def _buffer_reshape(s: State, op: Op) -> None:
+    s.buffers[op.result] = reshaped(s.buffers[op.operands[0]], tuple(op.attrs["shape"]))
+
+
+# One lane after the other --------------------------------------------------------------------------------------------
+
+
+def _in_turn(s: State, op: Op) -> Components | None:
+    """Each active lane runs the op by itself, in the lanes' order."""
+    code, width, mask, first = s.code, s.width, s.mask, s.lane
+    kinds = [(scalar_of(r.type), components(r.type)) for r in op.results]  # type: ignore[arg-type]
+    types = [register_type(t, width) for t, n in kinds for _ in range(n)]
+    kept = {v: s.scalars[v] for v in op.operands if v in s.scalars and s.known.varying(v)}
+    with code.loop("0", str(width), carried=[(t, "zeroinitializer") for t in types]) as loop:
+        before, run, skip = code.block, code.label("active"), code.label("next")
+        if mask:
+            test = code.emit(f"extractelement {vector_of('i1', width)} {mask}, i64 {loop.index}")
+            code.branch(test, run, skip)
+            code.place(run)
+        made = _one_lane(s, op, kept, loop.index)
+        s.lane, s.width, s.mask = first, width, mask
+        s.scalars.update(kept)
+        loop.next = [
+            code.emit(f"insertelement {t} {old}, {t.split(' x ')[1][:-1]} {x}, i64 {loop.index}")
+            for t, old, x in zip(types, loop.values, made or (), strict=True)
+        ]
+        if mask:
+            last = code.block
+            code.jump(skip)
+            code.place(skip)
+            loop.next = [
+                code.phi(t, (old, before), (new, last))
+                for t, old, new in zip(types, loop.values, loop.next, strict=True)
+            ]
+    return tuple(loop.results) if op.results else None
+
+
+def _one_lane(s: State, op: Op, varying: dict[Value, Components], k: str) -> Components | None:
+    width = s.width
+    for value, parts in varying.items():
+        t = register_type(scalar_of(value.type), width)  # type: ignore[arg-type]
+        s.scalars[value] = tuple(s.code.emit(f"extractelement {t} {x}, i64 {k}") for x in parts)
+    s.lane, s.width, s.mask = s.memory.add(s.lane, k), 1, ""
+    target = op.operands[0]
+    known: dict[Value, Any] = s.arrays if target in s.arrays else s.buffers
+    if not s.known.varying(target):
+        return lower_access(s, op)
+    whole = known[target]
+    own = s.code.emit(f"extractelement {vector_of('ptr', width)} {whole.pointer}, i64 {k}")
+    known[target] = replace(whole, pointer=own)
+    made = lower_access(s, op)
+    known[target] = whole
+    return made
+
+
+_RULES = {
+    ArrayLoad: _array_load,
+    ArrayStore: _array_store,
+    ArrayShape: _array_shape,
+    ArrayView: _array_view,
+    BufView: _buffer_view,
+    BufReshape: _buffer_reshape,
+    BufGet: _get,
+    TileExtract: _get,
+    BufSet: _set,
+    BufUpdate: _update,
+}

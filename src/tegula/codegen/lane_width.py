@@ -1,0 +1,57 @@
+"""How many lanes of a `lanes` op are handled at once: the one place where that is decided."""
+
+from __future__ import annotations
+
+from tegula.codegen.elements import STRAIGHT
+from tegula.codegen.state import State, tile_of
+from tegula.ir import Op
+from tegula.ops.array import ArrayAtomic, ArrayCas
+from tegula.ops.buffer import BufUpdate
+from tegula.ops.control import Yield
+from tegula.ops.debug import Assert, Print
+from tegula.passes.accesses import injective
+from tegula.types import components, is_element, scalar_of
+
+REPORTS = (Print, Assert)
+
+FEWEST = 4
+"""Vectors of fewer lanes do not pay for masks and gathers."""
+
+WIDEST_ELEMENT = 16
+"""Components of a value, beyond which vectors of it would only travel between registers and the stack."""
+
+
+def lane_width(s: State, op: Op) -> int:
+    """A power of two; 1 is a loop over single lanes: for code that reports to the host, where lanes come in their
+    order and are named, and for code that does little but take the lanes in turn."""
+    inner = [o for o in op.regions[0].walk() if not isinstance(o, Yield)]
+    if s.debug or any(isinstance(o, REPORTS) for o in inner):
+        return 1
+    varying = [o for o in inner if any(s.known.varying(r) for r in o.results)]
+    arithmetic = sum(isinstance(o, STRAIGHT) for o in varying)
+    if sum(in_turn(s, o) for o in inner) * 4 > arithmetic + 2:
+        return 1
+    if any(is_element(r.type) and components(r.type) > WIDEST_ELEMENT for o in varying for r in o.results):  # type: ignore[arg-type]
+        return 1
+    width = s.target.vector_bytes // _hot_bytes(varying)
+    while width > s.block_dim:
+        width //= 2
+    return width if width >= FEWEST else 1
+
+
+def in_turn(s: State, op: Op) -> bool:
+    """Whether the lanes do the op one after the other at any width, because they may update the same element."""
+    if not isinstance(op, BufUpdate):
+        return isinstance(op, ArrayAtomic | ArrayCas)
+    buffer, _, *index = op.operands
+    rank = len(tile_of(buffer).shape)
+    return s.known.varying(buffer) or not any(injective(i, s.known, None) for i in index[:rank])
+
+
+def _hot_bytes(ops: list[Op]) -> int:
+    """The size that most floats have, and in code without floats most integers; thread indices have 4 bytes. Vectors
+    of the other size take two registers, or half of one."""
+    types = [scalar_of(r.type) for op in ops for r in op.results if is_element(r.type)]  # type: ignore[arg-type]
+    floats = [t for t in types if t.is_float] or types
+    wide = sum(t.bits == 64 for t in floats)
+    return 8 if wide * 2 > len(floats) else 4

@@ -1,0 +1,235 @@
+"""The LLVM text of lane loops: vectors where lanes can run together, single lanes where they cannot."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.target import NAMED
+
+
+@pytest.fixture(autouse=True)
+def target() -> Iterator[None]:
+    before = tg.config.cpu_target
+    tg.config.cpu_target = "x86-64-v3"
+    yield
+    tg.config.cpu_target = before
+
+
+def code(kernel: Any, dim: int | tuple[int, ...], args: list[Any], block_dim: int = 64) -> str:
+    tg.launch(kernel, dim, inputs=args, block_dim=block_dim)
+    return kernel.llvm()
+
+
+def zeros(n: int, dtype: Any = tg.float32) -> tg.array:
+    return tg.zeros(n, dtype=dtype)
+
+
+@tg.kernel
+def scaled(a: float, x: tg.array[Any], y: tg.array[Any]):
+    i = tg.tid()
+    y[i] = x[i] + x[i]
+
+
+def test_straight_code_loads_and_stores_vectors() -> None:
+    text = code(scaled, 256, [2.0, zeros(256), zeros(256)])
+    assert "load <8 x float>" in text and "store <8 x float>" in text and "fadd <8 x float>" in text
+    assert "fadd float" not in text, "no lane is left over"
+    assert "masked" not in text
+
+
+def test_lanes_left_over_run_one_by_one() -> None:
+    assert "fadd float" in code(scaled, 250, [2.0, zeros(250), zeros(250)])
+    assert "fadd float" in code(scaled, 100, [2.0, zeros(100), zeros(100)], 20)
+
+
+def test_the_size_of_most_floats_decides_how_many_lanes_run_at_once() -> None:
+    wide = code(scaled, 256, [2.0, zeros(256, tg.float64), zeros(256, tg.float64)])
+    assert "fadd <4 x double>" in wide
+    assert "add <8 x i8>" in code(scaled, 256, [2.0, zeros(256, tg.int8), zeros(256, tg.int8)])
+
+
+@tg.kernel
+def parted(x: tg.array[float], y: tg.array[float]):
+    i = tg.tid()
+    if x[i] > 0.0:
+        y[i] = x[i] + 1.0
+
+
+def test_divergent_branches_are_masks() -> None:
+    text = code(parted, 256, [zeros(256), zeros(256)])
+    assert "@llvm.masked.store.v8f32" in text
+    assert not re.search(r"br i1 .*%then", text)
+
+
+@tg.kernel
+def long_branch(x: tg.array[float], y: tg.array[float]):
+    i = tg.tid()
+    if x[i] > 0.0:
+        y[i] = tg.exp(tg.log(x[i]))
+
+
+def test_long_branches_are_skipped_where_no_lane_is_active() -> None:
+    assert re.search(r"bitcast <8 x i1> %\w+ to i8", code(long_branch, 256, [zeros(256), zeros(256)]))
+    assert "bitcast <8 x i1>" not in code(parted, 256, [zeros(256), zeros(256)])
+
+
+@tg.kernel
+def halved(x: tg.array[int]):
+    i = tg.tid()
+    n = x[i]
+    steps = 0
+    while n > 0:
+        n = n >> 1
+        steps += 1
+    x[i] = steps
+
+
+def test_divergent_loops_keep_what_finished_lanes_carry() -> None:
+    text = code(halved, 256, [tg.array(np.arange(256, dtype=np.int32))])
+    assert re.search(r"select <8 x i1> %\w+, <8 x i32>", text)
+
+
+def test_loops_carry_masks_as_the_processor_keeps_them() -> None:
+    x = tg.array(np.arange(256, dtype=np.int32))
+    assert "phi <8 x i1>" not in code(halved, 256, [x])
+    tg.config.cpu_target = "x86-64-v4"
+    assert "phi <16 x i1>" in halved.llvm()
+
+
+@tg.kernel
+def gathered(index: tg.array[int], x: tg.array[float], y: tg.array[float]):
+    i = tg.tid()
+    y[i] = x[index[i]] * 2.0
+
+
+def test_other_addresses_are_gathered() -> None:
+    text = code(gathered, 256, [zeros(256, tg.int32), zeros(256), zeros(256)])
+    assert "@llvm.masked.gather.v8f32" in text and "store <8 x float>" in text
+
+
+@tg.kernel
+def points(x: tg.array[tg.vec3], y: tg.array[float]):
+    i = tg.tid()
+    y[i] = tg.dot(x[i], x[i])
+
+
+def test_components_of_neighbours_are_taken_apart() -> None:
+    text = code(points, 256, [tg.zeros(256, dtype=tg.vec3), zeros(256)])
+    assert "load <24 x float>" in text and "gather" not in text
+
+
+@tg.kernel
+def plane(x: tg.array2d[float], y: tg.array2d[float]):
+    i, j = tg.tid()
+    y[i, j] = x[i, j] + 1.0
+
+
+def test_rows_that_end_between_lanes_are_tested_for_neighbours() -> None:
+    args = [tg.zeros((8, 100)), tg.zeros((8, 100))]
+    text = code(plane, (8, 100), args)
+    assert "load <8 x float>" in text and "masked.gather" in text
+    assert "masked.gather" not in code(plane, (8, 128), [tg.zeros((8, 128)), tg.zeros((8, 128))])
+
+
+@tg.kernel
+def counted(x: tg.array[int], y: tg.array[int]):
+    i = tg.tid()
+    tg.atomic_add(y, x[i], 1)
+
+
+@tg.kernel
+def printing(x: tg.array[float]):
+    i = tg.tid()
+    x[i] = x[i] * 2.0
+    if x[i] > 1e30:
+        print(x[i])
+
+
+def test_what_reports_or_takes_turns_runs_one_lane_at_a_time() -> None:
+    assert "<8 x " not in code(counted, 256, [zeros(256, tg.int32), zeros(256, tg.int32)])
+    assert "<8 x " not in code(printing, 256, [zeros(256)])
+
+
+def test_debug_mode_runs_one_lane_at_a_time() -> None:
+    tg.config.mode = "debug"
+    try:
+        assert "<8 x " not in code(scaled, 256, [2.0, zeros(256), zeros(256)])
+    finally:
+        tg.config.mode = "release"
+
+
+GATHERS = """
+import sys
+from tegula.backend.llvm import compile_object
+from tegula.codegen.memory import Memory
+from tegula.codegen.text import Code
+from tegula.target import NAMED
+from tegula.types import DTYPES, scalar_of
+
+target = NAMED[sys.argv[1]]
+for dtype in DTYPES.values():
+    for width in (4, 8, 16):
+        code = Code()
+        memory = Memory(code)
+        code.line(f"%m = load <{width} x i1>, ptr %p")
+        at = code.emit(f"load <{width} x ptr>, ptr %p")
+        got = memory.gather(at, dtype, width, "%m")
+        memory.scatter(at, got, dtype, width, "%m")
+        whole = memory.load("%p", dtype, 3 * width)
+        parts = memory.separated(whole, dtype, width, 3)
+        memory.masked_store("%p", memory.interleaved(parts, dtype, width), dtype, 3 * width,
+                            memory.shuffled("%m", "poison", "i1", width, sorted([*range(width)] * 3)))
+        body = "\\n".join(code.lines)
+        compile_object("define void @f(ptr %p) {\\n" + body + "\\n  ret void\\n}\\n", target)
+print("compiled")
+"""
+
+
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_gathers_and_interleaving_compile_for_every_target_and_type(name: str) -> None:
+    """In a process of its own: what LLVM cannot lower ends the process."""
+    done = subprocess.run([sys.executable, "-c", GATHERS, name], capture_output=True, text=True, check=False)
+    assert done.stdout == "compiled\n", done.stderr
+
+
+@tg.kernel
+def polynomial(x: tg.array[float], c: tg.array[float], y: tg.array[float]):
+    i = tg.tid()
+    total = 0.0
+    for k in range(c.shape[0]):
+        total = total * x[i] + c[k]
+    y[i] = total
+
+
+@tg.kernel
+def relayed(x: tg.array[float], y: tg.array[float]):
+    i, j = tg.tid()
+    t = tg.tile_zeros(64, dtype=float, storage="shared")
+    t[j] = x[j]
+    for k in range(4):
+        t[j] = t[(j + k) % 64]
+    y[j] = t[j]
+
+
+def lane_loops(kernel: Any) -> int:
+    return len(re.findall(r"^ *(?:%.* = )?lanes\b", kernel.ir("split_lanes"), re.M))
+
+
+def test_loops_that_all_lanes_follow_stay_whole() -> None:
+    """What lanes carry stays in registers."""
+    text = code(polynomial, 256, [zeros(256), zeros(5), zeros(256)])
+    assert lane_loops(polynomial) == 1 and re.search(r"= phi <8 x float>", text)
+
+
+def test_loops_are_split_where_lanes_meet_in_different_rounds() -> None:
+    x = zeros(64)
+    tg.launch_tiled(relayed, 1, inputs=[x, zeros(64)], block_dim=64)
+    assert lane_loops(relayed) > 1
