@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tegula.errors import CompileErrors
-from tegula.ir import Kernel, Value
+from tegula.ir import Kernel
 from tegula.passes.assign_layouts import Layouts, assign_layouts
 from tegula.passes.contract_fma import contract_fma
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.insert_barriers import insert_barriers
 from tegula.passes.lower_tiles import WARP, lower_tiles
 from tegula.passes.pipeline_loops import pipeline_loops
-from tegula.passes.place_shared import Place, place_shared
+from tegula.passes.place_shared import SharedMemory, place_shared
 from tegula.passes.promote_buffers import promote_buffers
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
@@ -47,12 +47,12 @@ def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
 
 @dataclass(slots=True)
 class Distribution:
-    """A kernel spread over the threads of a GPU block: uniformity, the layouts of tile values, the places of buffers,
+    """A kernel spread over the threads of a GPU block: uniformity, the layouts of tile values, shared memory,
     the number of threads."""
 
     known: Uniformity
     layouts: Layouts
-    places: dict[Value, Place]
+    shared: SharedMemory
     threads: int
 
 
@@ -69,10 +69,10 @@ def for_gpu(kernel: Kernel, observe: Observer | None = None) -> Distribution:
     layouts = assign_layouts(kernel, threads)
     convert_layouts(kernel, layouts, threads)
     _seen("convert_layouts", kernel, observe)
-    places = place_shared(kernel)
-    insert_barriers(kernel, layouts, places)
+    shared = place_shared(kernel)
+    insert_barriers(kernel, layouts, shared.places)
     _seen("insert_barriers", kernel, observe)
-    return Distribution(known, layouts, places, threads)
+    return Distribution(known, layouts, shared, threads)
 
 
 def _seen(name: str, kernel: Kernel, observe: Observer | None) -> None:

@@ -1,46 +1,96 @@
-"""Where each buffer and stack lies in the shared memory of a block."""
+"""Where each buffer and stack lies in the shared memory of a block.
+
+Little memory is laid out side by side. Where more is needed, two buffers that are never in use together share bytes; the
+barriers that this asks for are then derived like all others."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tegula.ir import Kernel, Op, Value
+from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.buffer import BufNew, BufReshape, BufView
 from tegula.ops.group import SharedProduct
 from tegula.ops.stack import StackNew
+from tegula.passes.plan_memory import Interval, Plan, plan_memory
+from tegula.passes.promote_buffers import root
 from tegula.rewrite import uses
-from tegula.source import Location
 from tegula.types import BufType, StackType, components, element_bytes, scalar_of
 
 ALIGNMENT = 128
 PAD_BYTES = 16
 BANKS_BYTES = 128
+LITTLE = 16 << 10
+"""Bytes up to which nothing is shared: a multiprocessor has them for a dozen blocks, and sharing costs barriers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Bytes of shared memory. `strides`: of the elements, in scalars. `name` and `loc`: whose they are, for errors."""
+    """Bytes of shared memory. `strides`: of the elements, in scalars."""
 
     offset: int
     size: int
     strides: tuple[int, ...]
-    name: str
-    loc: Location
 
 
-def place_shared(kernel: Kernel) -> dict[Value, Place]:
+@dataclass(frozen=True, slots=True)
+class SharedMemory:
+    """The shared memory of a block: a place for each buffer and stack, and the plan behind them."""
+
+    places: dict[Value, Place]
+    plan: Plan
+
+
+def place_shared(kernel: Kernel) -> SharedMemory:
     """A place for each buffer and stack of the kernel."""
     users = uses(kernel.body)
-    places: dict[Value, Place] = {}
+    owners = [op for op in kernel.walk() if isinstance(op, BufNew | StackNew)]
+    strides = [_strides(op, users.get(op.result, [])) for op in owners]
+    lives = _Lives(kernel)
+    intervals = [lives.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
+    plan = _side_by_side(intervals)
+    if plan.total > LITTLE:
+        plan = plan_memory(intervals)
+    rows = zip(owners, plan.offsets, plan.intervals, strides, strict=True)
+    return SharedMemory({op.result: Place(at, i.size, s) for op, at, i, s in rows}, plan)
+
+
+def _side_by_side(intervals: list[Interval]) -> Plan:
+    offsets: list[int] = []
     top = 0
-    for op in kernel.walk():
-        if not isinstance(op, BufNew | StackNew):
-            continue
-        strides = _strides(op, users.get(op.result, []))
-        size = _bytes(op, strides)
-        places[op.result] = Place(top, size, strides, op.result.name or "tile", op.loc)
-        top += -(-size // ALIGNMENT) * ALIGNMENT
-    return places
+    for i in intervals:
+        offsets.append(top)
+        top += i.room
+    return Plan(tuple(intervals), tuple(offsets), top)
+
+
+class _Lives:
+    """The ops numbered in textual order, and from where to where each buffer is in use: to the end of every loop that
+    uses one made before it."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.numbers: dict[Op, int] = {}
+        self.ends: dict[Op, int] = {}
+        self.last: dict[Value, Op] = {}
+        self._visit(kernel.body)
+
+    def _visit(self, region: Region) -> None:
+        for op in region.ops:
+            self.numbers[op] = len(self.numbers)
+            for v in op.operands:
+                if isinstance(v.type, BufType | StackType):
+                    self.last[root(v)] = op
+            for nested in op.regions:
+                self._visit(nested)
+            self.ends[op] = len(self.numbers)
+
+    def interval(self, op: Op, size: int) -> Interval:
+        final = self.last.get(op.result, op)
+        at, end = final, self.ends[final]
+        while at.parent is not op.parent and at.parent is not None and at.parent.parent is not None:
+            at = at.parent.parent
+            end = self.ends[at]
+        name = op.result.name or "tile"
+        return Interval(name, self.numbers[op], end, size, ALIGNMENT, loc=op.loc, until=final.loc)
 
 
 def _strides(op: Op, users: list[tuple[Op, int]]) -> tuple[int, ...]:

@@ -95,21 +95,20 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
     writes = written(kernel)
     prepare(kernel)
     code = lower_kernel(kernel, for_cpu(kernel), target, debug)
-    _check_memory(code.scratch, CPU)
+    check_memory(code.scratch, CPU.max_shared_memory_per_block, CPU)
     sites = [site_to_json(s) for s in code.sites]
     metadata = {"scratch": code.scratch.total, "sites": sites, "writes": writes}
     return disk.Entry(metadata, compile_object(code.text, target))
 
 
-def _check_memory(plan: Plan, device: Device) -> None:
+def check_memory(plan: Plan, limit: int, device: object) -> None:
     """SharedMemoryExceeded, naming each tile that is there when the most are, where a block's tiles do not fit."""
-    limit = device.max_shared_memory_per_block
     if plan.total > limit:
         largest = plan.busiest()
         notes = [
             (i.loc, f"{i.name}: {i.size:,} bytes, in use in line{'s' * ('-' in lifetime(i))} {lifetime(i)}")
             for i in largest
-            if i.size > SMALL
+            if i.size > min(SMALL, limit // 64)
         ]
         raise SharedMemoryExceeded(largest[0].loc, needed=plan.total, limit=limit, device=device, notes=notes)
 

@@ -61,6 +61,7 @@ from tegula.ops.tile import (
 )
 from tegula.passes.pipeline import Distribution
 from tegula.passes.place_shared import COUNT_BYTES
+from tegula.passes.plan_memory import Plan
 from tegula.target import CudaTarget
 from tegula.types import (
     ArrayType,
@@ -79,21 +80,25 @@ GLOBAL = "addrspace(1)"
 
 @dataclass(frozen=True, slots=True)
 class GpuCode:
-    """LLVM IR of a kernel and what the launch needs beside it: dynamic shared memory, threads per block."""
+    """LLVM IR of a kernel and what the launch needs beside it: shared memory, threads per block."""
 
     text: str
-    shared_bytes: int
+    shared: Plan
     threads: int
     sites: list[Site]
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory of a block."""
+        return self.shared.total
 
 
 def lower_kernel(kernel: Kernel, parts: Distribution, target: CudaTarget, debug: bool = False) -> GpuCode:
     """The kernel, after the GPU passes, as LLVM IR for `target`. `debug` checks indices at run time."""
     s = GpuState(kernel, parts.known, target, debug)  # type: ignore[arg-type]
-    s.layouts, s.places, s.threads = parts.layouts, parts.places, parts.threads
+    s.layouts, s.places, s.threads = parts.layouts, parts.shared.places, parts.threads
     _Walk(s).function()
-    shared = max((p.offset + p.size for p in s.places.values()), default=0)
-    return GpuCode(_module(s), shared, s.threads, s.sites)
+    return GpuCode(_module(s), parts.shared.plan, s.threads, s.sites)
 
 
 def _module(s: GpuState) -> str:

@@ -7,7 +7,6 @@ from typing import Any
 
 from tegula.backend.cache import Entry
 from tegula.codegen.sites import Site
-from tegula.errors import SharedMemoryExceeded
 from tegula.ir import Kernel
 from tegula.runtime.cuda.context import Context, context, target
 from tegula.runtime.cuda.module import assembled, kept, loaded
@@ -52,12 +51,12 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.codegen.gpu import lower_kernel
     from tegula.passes.pipeline import for_gpu, prepare
-    from tegula.runtime.compile import site_to_json, written
+    from tegula.runtime.compile import check_memory, site_to_json, written
 
     writes = written(kernel)
     prepare(kernel)
     code = lower_kernel(kernel, for_gpu(kernel), made_for, debug)
-    _check_shared(kernel, code.shared_bytes, made_for)
+    check_memory(code.shared, made_for.shared_per_block, made_for.arch)
     made = assembled(code.text, made_for)
     metadata: dict[str, Any] = {
         "shared": code.shared_bytes,
@@ -69,13 +68,6 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "spills": made.spill_bytes,
     }
     return Entry(metadata, made.code)
-
-
-def _check_shared(kernel: Kernel, needed: int, made_for: CudaTarget) -> None:
-    if needed > made_for.shared_per_block:
-        raise SharedMemoryExceeded(
-            kernel.loc, needed=needed, limit=made_for.shared_per_block, device=made_for.arch
-        )
 
 
 def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> CudaCompiled:
