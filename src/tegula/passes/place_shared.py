@@ -1,6 +1,6 @@
 """Where each buffer and stack lies in the shared memory of a block.
 
-Little memory is laid out side by side. Where more is needed, two buffers that are never in use together share bytes; the
+Little memory is laid out side by side. Where more is needed, buffers that are never in use together share bytes; the
 barriers that this asks for are then derived like all others."""
 
 from __future__ import annotations
