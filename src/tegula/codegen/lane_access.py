@@ -120,12 +120,26 @@ def _write(s: State, at: Place, element: ElementType, value: Components, compone
 
 
 def _write_neighbours(s: State, pointer: str, element: ElementType, value: Components) -> None:
-    scalar, width, n = scalar_of(element), s.width, len(value)
-    whole = s.memory.interleaved(value, scalar, width)
-    if s.mask:
-        s.memory.masked_store(pointer, whole, scalar, width * n, _for_components(s, n))
-    else:
-        s.memory.store(pointer, whole, scalar, width * n)
+    scalar, count = scalar_of(element), s.width * len(value)
+    whole = s.memory.interleaved(value, scalar, s.width)
+    if not s.mask:
+        s.memory.store(pointer, whole, scalar, count)
+        return
+    if s.target.mask_registers:
+        s.memory.masked_store(pointer, whole, scalar, count, _for_components(s, len(value)))
+        return
+    # Masked stores without mask registers take many times as long as plain ones: not where all lanes are active.
+    code = s.code
+    bits = code.emit(f"bitcast {vector_of('i1', s.width)} {s.mask} to i{s.width}")
+    every, some, done = code.label("every"), code.label("some"), code.label("stored")
+    code.branch(code.emit(f"icmp eq i{s.width} {bits}, -1"), every, some)
+    code.place(every)
+    s.memory.store(pointer, whole, scalar, count)
+    code.jump(done)
+    code.place(some)
+    s.memory.masked_store(pointer, whole, scalar, count, _for_components(s, len(value)))
+    code.jump(done)
+    code.place(done)
 
 
 def _scatter(s: State, pointers: str, element: ElementType, value: Components, component_stride: int) -> None:
