@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -75,22 +76,51 @@ def _read(s: State, at: Place, element: ElementType, component_stride: int = 1) 
         together = tuple(s.memory.splat(x, scalar_of(element), s.width) for x in one)
     else:
         together = _neighbours(s, at.first, element)
+    end = s.code.block
     s.code.jump(done)
     s.code.place(far)
     apart = _gathered(s, at.each, element, component_stride)
     s.code.jump(done)
     s.code.place(done)
-    return tuple(s.code.phi(t, (a, near), (b, far)) for a, b in zip(together, apart, strict=True))
+    return tuple(s.code.phi(t, (a, end), (b, far)) for a, b in zip(together, apart, strict=True))
 
 
 def _neighbours(s: State, pointer: str, element: ElementType) -> Components:
-    scalar, width, n = scalar_of(element), s.width, components(element)
-    if s.mask:
-        zero = constant(scalar, 0, width * n)
-        whole = s.memory.masked_load(pointer, scalar, width * n, _for_components(s, n), zero)
-    else:
-        whole = s.memory.load(pointer, scalar, width * n)
-    return s.memory.separated(whole, scalar, width, n)
+    scalar, n = scalar_of(element), components(element)
+    count = s.width * n
+
+    def plain() -> str:
+        return s.memory.load(pointer, scalar, count)
+
+    def masked() -> str:
+        mask, zero = _for_components(s, n), constant(scalar, 0, count)
+        return s.memory.masked_load(pointer, scalar, count, mask, zero)
+
+    whole = _by_mask(s, register_type(scalar, count), plain, masked)
+    return s.memory.separated(whole, scalar, s.width, n)
+
+
+def _by_mask(s: State, t: str, plain: Callable[[], str], masked: Callable[[], str]) -> str:
+    """An access of neighbours, masked or not; the value of type `t` that it gives, if it does.
+
+    Processors without mask registers take many times as long over a masked access: there, all lanes being active is
+    worth a test."""
+    if not s.mask:
+        return plain()
+    if s.target.mask_registers:
+        return masked()
+    code = s.code
+    bits = code.emit(f"bitcast {vector_of('i1', s.width)} {s.mask} to i{s.width}")
+    every, some, done = code.label("every"), code.label("some"), code.label("accessed")
+    code.branch(code.emit(f"icmp eq i{s.width} {bits}, -1"), every, some)
+    code.place(every)
+    a = plain()
+    code.jump(done)
+    code.place(some)
+    b = masked()
+    code.jump(done)
+    code.place(done)
+    return code.phi(t, (a, every), (b, some)) if a else ""
 
 
 def _gathered(s: State, pointers: str, element: ElementType, component_stride: int) -> Components:
@@ -120,12 +150,18 @@ def _write(s: State, at: Place, element: ElementType, value: Components, compone
 
 
 def _write_neighbours(s: State, pointer: str, element: ElementType, value: Components) -> None:
-    scalar, width, n = scalar_of(element), s.width, len(value)
-    whole = s.memory.interleaved(value, scalar, width)
-    if s.mask:
-        s.memory.masked_store(pointer, whole, scalar, width * n, _for_components(s, n))
-    else:
-        s.memory.store(pointer, whole, scalar, width * n)
+    scalar, n = scalar_of(element), len(value)
+    whole = s.memory.interleaved(value, scalar, s.width)
+
+    def plain() -> str:
+        s.memory.store(pointer, whole, scalar, s.width * n)
+        return ""
+
+    def masked() -> str:
+        s.memory.masked_store(pointer, whole, scalar, s.width * n, _for_components(s, n))
+        return ""
+
+    _by_mask(s, "", plain, masked)
 
 
 def _scatter(s: State, pointers: str, element: ElementType, value: Components, component_stride: int) -> None:
