@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from tegula import errors as E
 from tegula.ir import AccessClass, Kernel, LaunchClass, Region
 from tegula.lang.aliases import blurred_changes
+from tegula.lang.captures import Captures
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
@@ -19,9 +20,15 @@ class Tracer(Statements):
     """Traces one kernel."""
 
     def __init__(
-        self, builder: KernelBuilder, frame: Frame, launch: LaunchClass, library: Mapping[str, FuncDef]
+        self,
+        builder: KernelBuilder,
+        frame: Frame,
+        launch: LaunchClass,
+        library: Mapping[str, FuncDef],
+        captures: Captures,
     ) -> None:
         super().__init__(builder, frame)
+        self.captures = captures
         self.launch = launch
         self.library = library
         builder.library = self.call_library
@@ -48,24 +55,27 @@ def trace(
     names = {p.name: value for p, value in zip(parameters, body.args, strict=True)}
     for name, value in names.items():
         value.name = name
+    captures = Captures()
     frame = Frame(
         source,
         definition.flow,
-        definition.lookup,
+        captures.lookup(definition),
         {RETURN: False, **names},
         is_kernel=True,
         identity=definition,
     )
-    tracer = Tracer(builder, frame, launch, library or {})
+    tracer = Tracer(builder, frame, launch, library or {}, captures)
     builder.loc = source.location(source.tree)
     tracer.block(source.tree.body)
     builder.emit(Yield, [])
     tracer.errors += blurred_changes(body, tracer.merged, tracer.handovers) if not tracer.errors else []
     if tracer.errors:
         raise gathered(tracer.errors)
-    return Kernel(
+    kernel = Kernel(
         definition.name, [p.name for p in parameters], body, launch, access, source.location(source.tree)
     )
+    kernel.captured = tuple(captures.found.values())
+    return kernel
 
 
 def gathered(errors: Sequence[E.CompileError]) -> E.CompileError:

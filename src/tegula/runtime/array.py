@@ -152,7 +152,7 @@ class array:
         while align > 1 and any(x % align for x in (address, *strides[:-1])):
             align //= 2
         self.access = AccessClass(align, contiguous, dense)
-        self.launch_id = launch_id((self.dtype, rank, self.access))
+        self.launch_id = launch_id((self.dtype, rank, self.access, self.writeable))
         self.low, self.high = low, low if empty else high
         self.packed = struct.pack(f"<{1 + 2 * rank}q", address, *shape, *strides)
 

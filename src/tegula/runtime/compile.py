@@ -14,6 +14,7 @@ from tegula.codegen.sites import Site
 from tegula.codegen.storage import Placement
 from tegula.errors import SharedMemoryExceeded
 from tegula.ir import AccessClass, Kernel, LaunchClass
+from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
 from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
@@ -32,7 +33,8 @@ SMALL = 1 << 16
 @dataclass(slots=True)
 class Compiled:
     """A kernel ready to run. `function(args, scratch, first block, end)` is native code; `sites` are the places that
-    report to the host."""
+    report to the host, `writes` the positions of the arrays it may write; `captured` is what it was made from besides
+    its source (see `lang.captures`)."""
 
     kernel: Kernel
     function: Any
@@ -41,6 +43,7 @@ class Compiled:
     sites: list[Site]
     from_cache: bool
     writes: tuple[int, ...]
+    captured: tuple[Captured, ...]
 
 
 def trace(
@@ -103,7 +106,9 @@ def _ready(kernel: Kernel, entry: disk.Entry, from_cache: bool) -> Compiled:
     sites = [_site_from_json(s) for s in entry.metadata["sites"]]
     function = KernelFunction(loaded.address("kernel"))
     data = entry.metadata
-    return Compiled(kernel, function, loaded, data["scratch"], sites, from_cache, tuple(data["writes"]))
+    return Compiled(
+        kernel, function, loaded, data["scratch"], sites, from_cache, tuple(data["writes"]), kernel.captured
+    )
 
 
 def written(kernel: Kernel) -> list[int]:

@@ -6,6 +6,8 @@ import threading
 from dataclasses import dataclass
 from types import TracebackType
 
+from tegula.errors import LaunchError
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -45,14 +47,15 @@ _current = _Current()
 
 
 def get_device(ident: Device | str | None = None) -> Device:
-    """The device of that name, or the current one. ValueError for a name that no device has."""
+    """The device of that name, or the current one. LaunchError for a name that no device has."""
     if ident is None:
         return _current.device
     if isinstance(ident, Device):
         return ident
     if ident == "cpu":
         return CPU
-    raise ValueError(f"there is no device {ident!r}; devices: {', '.join(str(d) for d in get_devices())}")
+    devices = ", ".join(str(d) for d in get_devices())
+    raise LaunchError(f"there is no device {ident!r}", f"devices: {devices}")
 
 
 def get_devices() -> list[Device]:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation
+from tegula.lang.captures import refreshed, unchanged
 from tegula.lang.decorators import KernelDef, KernelOptions
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
+from tegula.runtime.config import config
 from tegula.runtime.pack import Packer, packer
+from tegula.runtime.quick import Quick, Ready, make_quick
 from tegula.types import Type, is_element
 
 if TYPE_CHECKING:
@@ -30,14 +33,40 @@ class Specialisation:
     access: tuple[AccessClass | None, ...]
 
 
+class Forms:
+    """The forms of a kernel for one specialisation: one for each meaning that the captured names had."""
+
+    def __init__(self, kernel: Kernel, wanted: Specialisation) -> None:
+        self.kernel = kernel
+        self.wanted = wanted
+        self.made: list[Compiled] = []
+
+    def current(self) -> Compiled:
+        """The form for what the captured names mean now, compiled if there is none."""
+        for form in self.made:
+            if all(map(unchanged, form.captured)):
+                form.captured = tuple(map(refreshed, form.captured))
+                return form
+        from tegula.runtime.compile import compile_kernel
+
+        form = compile_kernel(self.kernel, self.wanted.types, self.wanted.launch, self.wanted.access)
+        self.made.append(form)
+        self.kernel.latest = self.wanted
+        return form
+
+
 class Kernel(KernelDef):
     """A kernel. Launch it with `tg.launch` or `tg.launch_tiled`."""
 
     def __init__(self, definition: Definition, options: KernelOptions) -> None:
         super().__init__(definition, options)
-        self.compiled: dict[Any, Compiled] = {}
+        self.forms: dict[Any, Forms] = {}
+        """Compiled forms by what `resolve` makes of the arguments."""
+        self.ready: Ready = {}
         self.latest: Specialisation | None = None
+        self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
+        self._quick: Quick | None = None
 
     @property
     def packers(self) -> list[Packer]:
@@ -48,6 +77,13 @@ class Kernel(KernelDef):
             self._packers = [packer(p) for p in self.parameters]
         return self._packers
 
+    @property
+    def quick(self) -> Quick:
+        """The quick way to launch it (see `runtime.quick`)."""
+        if self._quick is None:
+            self._quick = make_quick(self.parameters, self.ready)
+        return self._quick
+
     def _check_parameter(self, p: Parameter) -> None:
         """TypeMismatch for an annotation that a launch has no argument for."""
         if p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation) or is_element(p.annotation):
@@ -56,14 +92,10 @@ class Kernel(KernelDef):
         what = f"the annotation of '{p.name}': a launch cannot pass a {name}"
         raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=ANNOTATIONS)
 
-    def compile(self, key: Any, wanted: Specialisation) -> Compiled:
-        """The compiled form for a specialisation, kept under `key`."""
-        from tegula.runtime.compile import compile_kernel
-
-        made = compile_kernel(self, wanted.types, wanted.launch, wanted.access)
-        self.compiled[key] = made
-        self.latest = wanted
-        return made
+    def forms_for(self, wanted: Specialisation) -> Forms:
+        """The compiled forms for a specialisation in the current modes."""
+        key = (wanted, config.mode, config.cpu_target)
+        return self._forms.setdefault(key, Forms(self, wanted))
 
     # Explaining ------------------------------------------------------------------------------------------------------
 

@@ -8,27 +8,25 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from tegula.backend.pool import run
 from tegula.errors import LaunchError
-from tegula.ir import AccessClass, LaunchClass
-from tegula.runtime.array import SPECIALISATIONS, array, launch_id
+from tegula.ir import LaunchClass
+from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
 from tegula.runtime.device import Device, get_device
-from tegula.runtime.kernel import Kernel, Specialisation
-from tegula.runtime.pack import adopted
-from tegula.types import ArrayType, Type
-
-if TYPE_CHECKING:
-    from tegula.runtime.compile import Compiled
+from tegula.runtime.kernel import Kernel
+from tegula.runtime.report import NO_REPORT, run_reporting
+from tegula.runtime.resolve import resolve
 
 MAX_DIMS = 4
-KNOWN = frozenset({array, int, float, bool})
-"""Types of arguments that are taken as they are."""
+Dim = float | Sequence[float] | np.ndarray
 
 
-class _Plan:
+class Plan:
     """A launch shape: its class, blocks, and the bytes that kernels read it from."""
 
     __slots__ = ("blocks", "launch", "number", "packed")
@@ -50,7 +48,8 @@ class _Plan:
 
 
 @lru_cache(maxsize=4096)
-def _plan(dims: tuple[float, ...], block_dim: int) -> _Plan:
+def plan(dims: tuple[Any, ...], block_dim: int) -> Plan:
+    """The plan of a launch; LaunchError for one that cannot be."""
     if not 1 <= len(dims) <= MAX_DIMS:
         raise LaunchError(
             f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}",
@@ -71,11 +70,13 @@ def _plan(dims: tuple[float, ...], block_dim: int) -> _Plan:
             f"block_dim must be 1 to 1024, got {block_dim}",
             "use smaller blocks; dim says how many threads there are",
         )
-    return _Plan(whole, block_dim)
+    return Plan(whole, block_dim)
 
 
-def _dims(dim: float | Sequence[float]) -> tuple[Any, ...]:
+def _dims(dim: Any) -> tuple[Any, ...]:
     """The launch dimensions as they were given."""
+    if isinstance(dim, np.ndarray):
+        dim = dim.tolist()
     return tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
 
 
@@ -91,9 +92,17 @@ def _whole(n: Any) -> int:
     raise LaunchError(f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)")
 
 
+def _planned(dims: tuple[Any, ...], block_dim: int) -> Plan:
+    """`plan` for dimensions that may be of any type."""
+    try:
+        return plan(dims, block_dim)
+    except TypeError:
+        return plan(tuple(map(_whole, dims)), block_dim)
+
+
 def launch(
     kernel: Kernel,
-    dim: float | Sequence[float],
+    dim: Dim,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
     adj_inputs: Sequence[Any] = (),
@@ -109,9 +118,9 @@ def launch(
     """Run a kernel over a grid of threads.
 
     `dim`: threads per dimension, 1 to 4 of them (whole numbers; a float such as n / 4 may be one). `inputs`, `outputs`:
-    the arguments, in the order of the parameters. `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is
-    accepted and changes nothing. On the CPU the launch is complete on return. LaunchError for arguments that do not
-    fit; CompileError for a kernel that is wrong; RunError for what the kernel found while it ran."""
+    lists of the arguments, in the order of the parameters. `block_dim`: threads per block, 1 to 1024 (256).
+    `max_blocks` is accepted and changes nothing. On the CPU the launch is complete on return. LaunchError for arguments
+    that do not fit; CompileError for a kernel that is wrong; RunError for what the kernel found while it ran."""
     if adjoint or adj_inputs or adj_outputs:
         raise LaunchError(
             "gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs="
@@ -121,55 +130,75 @@ def launch(
             "recorded launches and streams are not available on the CPU",
             "launch without stream= and record_cmd=",
         )
-    if not isinstance(kernel, Kernel):
-        raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
-    dims = _dims(dim)
-    plan = _plan(dims, _block_size(kernel, block_dim))
     if device is not None:
         get_device(device)
-    args = (*inputs, *outputs)
-    compiled, packed = _resolved(kernel, plan, args)
-    if plan.blocks == 0:
-        return
-    if not compiled.sites:
-        run(
-            compiled.function, packed + plan.packed + b"\0\0\0\0\0\0\0\0", plan.blocks, compiled.scratch_bytes
-        )
-        return
-    from tegula.runtime.report import Reports
-
-    reports = Reports(compiled)
-    run(
-        compiled.function,
-        packed + plan.packed + struct.pack("<Q", reports.address),
-        plan.blocks,
-        compiled.scratch_bytes,
-    )
-    reports.deliver()
+    _check_kernel(kernel)
+    _run(kernel, _planned(_dims(dim), _block_size(kernel, block_dim)), inputs, outputs)
 
 
 def launch_tiled(
     kernel: Kernel,
-    dim: float | Sequence[float],
+    dim: Dim,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
+    *,
+    block_dim: int | None = None,
     **options: Any,
 ) -> None:
     """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim])."""
-    block_dim = options.get("block_dim")
     if block_dim is None:
         raise LaunchError(
             "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"
         )
-    dims = _dims(dim)
+    dims = (dim,) if type(dim) is int else _dims(dim)
     if len(dims) >= MAX_DIMS:
         help = "the threads of a block are the last dimension: merge some of the others"
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)
-    launch(kernel, (*dims, block_dim), inputs, outputs, **options)
+    if options:
+        launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
+        return
+    _check_kernel(kernel)
+    block_dim = _block_size(kernel, block_dim)
+    _run(kernel, _planned((*dims, block_dim), block_dim), inputs, outputs)
+
+
+def _run(kernel: Kernel, plan: Plan, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    if type(inputs) not in LISTS or type(outputs) not in LISTS:
+        inputs, outputs = _listed("inputs", inputs), _listed("outputs", outputs)
+    args = (*inputs, *outputs)
+    compiled, packed = kernel.quick(plan, args) or resolve(kernel, plan, args)
+    if compiled.sites:
+        run_reporting(compiled, packed, plan.blocks)
+    else:
+        run(compiled.function, packed + NO_REPORT, plan.blocks, compiled.scratch_bytes)
+
+
+LISTS = (list, tuple)
+
+
+def _listed(name: str, arguments: Any) -> tuple[Any, ...]:
+    """Arguments in any other kind of sequence than lists and tuples. An array is taken for a forgotten bracket."""
+    if isinstance(arguments, array | np.ndarray | str | bytes | dict) or not hasattr(arguments, "__iter__"):
+        raise LaunchError(
+            f"{name} must be a list of arguments, got {_kind(arguments)}",
+            f"leave {name}= out if there are none" if arguments is None else f"write {name}=[...]",
+        )
+    return tuple(arguments)
+
+
+def _kind(x: object) -> str:
+    return "None" if x is None else f"a value of type {type(x).__name__}"
+
+
+def _check_kernel(kernel: object) -> None:
+    if not isinstance(kernel, Kernel):
+        raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 
 
 def _block_size(kernel: Kernel, block_dim: Any) -> int:
     """Threads per block: as launched, as the kernel says, or by default."""
+    if type(block_dim) is int:
+        return block_dim
     if block_dim is None:
         return kernel.options.block_dim or config.block_dim
     if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__"):
@@ -179,66 +208,3 @@ def _block_size(kernel: Kernel, block_dim: Any) -> int:
 
 def _named(x: object) -> str:
     return f"the function {x.__name__}" if isinstance(x, FunctionType) else repr(x)
-
-
-def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Compiled, bytes]:
-    """The compiled form for these arguments, and their bytes."""
-    packers = kernel.packers
-    if len(args) != len(packers):
-        names = ", ".join(p.name for p in kernel.parameters)
-        help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
-        raise LaunchError(f"{kernel.name} takes {len(packers)} arguments ({names}), got {len(args)}", help)
-    try:
-        if not KNOWN.issuperset(map(type, args)):
-            args = tuple(adopted(p, value) for p, value in zip(kernel.parameters, args, strict=True))
-        packed = [pack(value) for pack, value in zip(packers, args, strict=True)]
-    except LaunchError as error:
-        raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from None
-    key = (plan.number, *[n for n, _ in packed], *_overlaps(args), config.mode, config.cpu_target)
-    compiled = kernel.compiled.get(key)
-    if compiled is None:
-        found = [SPECIALISATIONS[n] for n, _ in packed]
-        compiled = kernel.compile(key, _specialisation(found, plan.launch, _overlaps(args)))
-    for k in compiled.writes:
-        if not args[k].writeable:
-            name = kernel.parameters[k].name
-            raise LaunchError(
-                f"kernel {kernel.name}: argument '{name}' is written, but its memory is read-only",
-                "copy it: tg.array(...)",
-            )
-    return compiled, b"".join([data for _, data in packed])
-
-
-def _overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
-    """Pairs of array arguments that share bytes."""
-    arrays = [a for a in args if type(a) is array]
-    found: list[tuple[int, int]] = []
-    for at, a in enumerate(arrays):
-        low, high = a.low, a.high
-        for b in arrays[at + 1 :]:
-            if low < b.high and b.low < high:
-                found += [
-                    (i, j)
-                    for i, x in enumerate(args)
-                    if x is a
-                    for j, y in enumerate(args)
-                    if y is b and i < j
-                ]
-    return found
-
-
-def _specialisation(
-    found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]]
-) -> Specialisation:
-    types: list[Type] = []
-    access: list[AccessClass | None] = []
-    for k, argument in enumerate(found):
-        if isinstance(argument, tuple):
-            dtype, ndim, known = argument
-            others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
-            types.append(ArrayType(dtype, ndim))
-            access.append(AccessClass(known.align, known.contiguous, known.dense, others))
-        else:
-            types.append(argument)
-            access.append(None)
-    return Specialisation(tuple(types), launch, tuple(access))
