@@ -183,7 +183,9 @@ def vectors(v: tg.vec3, out: tg.array[float]):
     out[0] = v[0]
 
 
-@pytest.mark.parametrize("bad", ["x", None, 1.0, [1.0, 2.0], [1.0, "x", 2.0], [1j, 0, 0], object(), [[1], [1, 2]]])
+@pytest.mark.parametrize(
+    "bad", ["x", None, 1.0, [1.0, 2.0], [1.0, "x", 2.0], [1j, 0, 0], object(), [[1], [1, 2]]]
+)
 def test_what_is_no_vector_is_refused(bad):
     with pytest.raises(tg.LaunchError, match="kernel vectors: argument 'v'"):
         tg.launch(vectors, 1, inputs=[bad, tg.zeros(2)])
@@ -212,7 +214,9 @@ def test_dimensions_of_every_kind(dim):
     assert out.list() == [1.0, 1.0, 0.0]
 
 
-@pytest.mark.parametrize("dim", [None, "2", [[2]], np.array([[2]]), 2.5, object(), [{}], math.nan, math.inf, 1j, -1])
+@pytest.mark.parametrize(
+    "dim", [None, "2", [[2]], np.array([[2]]), 2.5, object(), [{}], math.nan, math.inf, 1j, -1]
+)
 def test_dimensions_that_are_no_whole_numbers_are_refused(dim):
     with pytest.raises(tg.LaunchError, match="launch"):
         tg.launch(shifted, dim, inputs=[tg.zeros(3), tg.zeros(3), 1, 1.0, True])

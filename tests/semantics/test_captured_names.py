@@ -109,7 +109,7 @@ def test_a_variable_of_an_enclosing_function_is_seen():
 
     @tg.kernel
     def scaled(out: tg.array[float]):
-        out[0] = scale
+        out[0] = scale  # noqa: F821
 
     assert first(scaled) == 1.0
     scale = 2.0

@@ -30,7 +30,8 @@ class Flow:
         }
         for statement in tree.body:
             self._visit(statement, in_loop=False)
-        self.locals |= bindings(tree.body).rebound | bindings(tree.body).updated
+        bound = bindings(tree.body)
+        self.locals |= bound.rebound | bound.updated
 
     def _visit(self, node: ast.AST, in_loop: bool) -> None:
         if isinstance(node, _NESTED):
@@ -95,9 +96,10 @@ def bindings(statements: Iterable[ast.stmt]) -> Bindings:
 
 
 def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Statements and what is in them, but nothing below expressions, which hold no statements."""
     for node in nodes:
         yield node
-        if not isinstance(node, _NESTED):
+        if not isinstance(node, (*_NESTED, ast.expr)):
             yield from _walk(ast.iter_child_nodes(node))
 
 
@@ -132,5 +134,5 @@ def exits(statements: Sequence[ast.stmt]) -> tuple[bool, bool]:
 def _walk_loop(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
     for node in nodes:
         yield node
-        if not isinstance(node, (*_NESTED, ast.For, ast.While)):
+        if not isinstance(node, (*_NESTED, ast.expr, ast.For, ast.While)):
             yield from _walk_loop(ast.iter_child_nodes(node))

@@ -64,7 +64,7 @@ def trace(
         is_kernel=True,
         identity=definition,
     )
-    tracer = Tracer(builder, frame, launch, library or {}, captures)
+    tracer = Tracer(builder, frame, launch, {} if library is None else library, captures)
     builder.loc = source.location(source.tree)
     tracer.block(source.tree.body)
     builder.emit(Yield, [])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tegula.backend import cache as disk
-from tegula.backend.loader import LoadedObject, load
+from tegula.backend.cache import Entry
+from tegula.backend.loader import load
 from tegula.backend.pool import KernelFunction
 from tegula.codegen.sites import Site
-from tegula.codegen.storage import Placement
 from tegula.errors import SharedMemoryExceeded
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.captures import Captured
@@ -21,29 +19,36 @@ from tegula.ops.debug import Assert, Print, PrintTile
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
+from tegula.runtime.store import disk_cache
 from tegula.source import Location
 from tegula.target import CpuTarget, get_target
 from tegula.text import print_kernel
 from tegula.types import Type
 
+if TYPE_CHECKING:
+    from tegula.codegen.storage import Placement
+
 SMALL = 1 << 16
 """Tiles of up to this many bytes are not named when others need too much memory."""
 
 
-@dataclass(slots=True)
 class Compiled:
     """A kernel ready to run. `function(args, scratch, first block, end)` is native code; `sites` are the places that
     report to the host, `writes` the positions of the arrays it may write; `captured` is what it was made from besides
     its source (see `lang.captures`)."""
 
-    kernel: Kernel
-    function: Any
-    loaded: LoadedObject
-    scratch_bytes: int
-    sites: list[Site]
-    from_cache: bool
-    writes: tuple[int, ...]
-    captured: tuple[Captured, ...]
+    __slots__ = "captured", "from_cache", "function", "kernel", "loaded", "scratch_bytes", "sites", "writes"
+
+    def __init__(self, kernel: Kernel, entry: Entry, from_cache: bool) -> None:
+        data = entry.metadata
+        self.kernel = kernel
+        self.loaded = load(entry.code)
+        self.function = KernelFunction(self.loaded.address("kernel"))
+        self.scratch_bytes: int = data["scratch"]
+        self.sites = [_site_from_json(s) for s in data["sites"]]
+        self.from_cache = from_cache
+        self.writes: tuple[int, ...] = tuple(data["writes"])
+        self.captured: tuple[Captured, ...] = kernel.captured
 
 
 def trace(
@@ -59,15 +64,16 @@ def compile_kernel(
     """The kernel for these types and launch class, from the disk cache where it was compiled before."""
     kernel = trace(definition, types, launch, access)
     target, debug = get_target(config.cpu_target), config.mode == "debug"
-    store = disk.Cache(disk.directory(config.kernel_cache_dir)) if config.cache_kernels else None
-    name = disk.key([print_kernel(kernel, locations=_reports(kernel, debug)), target.key, str(debug)])
-    entry = store.get(name) if store is not None else None
+    store, name, entry = disk_cache(), "", None
+    if store is not None:
+        name = store.key([print_kernel(kernel, locations=_reports(kernel, debug)), target.key, str(debug)])
+        entry = store.get(name)
     fresh = entry is None
     if entry is None:
         entry = build(kernel, target, debug)
         if store is not None:
             store.put(name, entry)
-    return _ready(kernel, entry, not fresh)
+    return Compiled(kernel, entry, not fresh)
 
 
 def _reports(kernel: Kernel, debug: bool) -> bool:
@@ -77,7 +83,7 @@ def _reports(kernel: Kernel, debug: bool) -> bool:
     )
 
 
-def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
+def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.backend.llvm import compile_object
     from tegula.codegen.kernel import lower_kernel
@@ -89,7 +95,7 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
     _check_memory(code.placements, CPU)
     sites = [_site_to_json(s) for s in code.sites]
     metadata = {"scratch": code.scratch_bytes, "sites": sites, "writes": writes}
-    return disk.Entry(metadata, compile_object(code.text, target))
+    return Entry(metadata, compile_object(code.text, target))
 
 
 def _check_memory(placements: Sequence[Placement], device: Device) -> None:
@@ -99,16 +105,6 @@ def _check_memory(placements: Sequence[Placement], device: Device) -> None:
         largest = sorted(placements, key=lambda p: -p.size)
         notes = [(p.loc, f"{p.name}: {p.size:,} bytes") for p in largest if p.size > SMALL]
         raise SharedMemoryExceeded(largest[0].loc, needed=needed, limit=limit, device=device, notes=notes)
-
-
-def _ready(kernel: Kernel, entry: disk.Entry, from_cache: bool) -> Compiled:
-    loaded = load(entry.code)
-    sites = [_site_from_json(s) for s in entry.metadata["sites"]]
-    function = KernelFunction(loaded.address("kernel"))
-    data = entry.metadata
-    return Compiled(
-        kernel, function, loaded, data["scratch"], sites, from_cache, tuple(data["writes"]), kernel.captured
-    )
 
 
 def written(kernel: Kernel) -> list[int]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tegula.backend import pool
 from tegula.backend.pool import run
 from tegula.errors import LaunchError
 from tegula.ir import LaunchClass
@@ -21,8 +22,10 @@ from tegula.runtime.device import Device, get_device
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.report import NO_REPORT, run_reporting
 from tegula.runtime.resolve import resolve
+from tegula.runtime.store import disk_cache
 
 MAX_DIMS = 4
+pool.disk_cache = disk_cache
 Dim = float | Sequence[float] | np.ndarray
 
 

@@ -32,7 +32,9 @@ from tegula.types import (
 FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
             "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}  # fmt: skip
 
-ARRAY_HELP = "pass a tg.array, or an array of booleans, integers or floats in native byte order with 1 to 4 dimensions"
+ARRAY_HELP = (
+    "pass a tg.array, or an array of booleans, integers or floats in native byte order with 1 to 4 dimensions"
+)
 
 LARGEST_VALUE = 16
 """NumPy arrays of up to this many numbers are vectors and matrices where a parameter has no annotation."""
