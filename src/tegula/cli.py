@@ -26,10 +26,9 @@ def _console() -> Console:
 
 
 def _cache() -> Cache:
-    from tegula.backend.cache import Cache, directory
-    from tegula.runtime.config import config
+    from tegula.runtime.store import configured_cache
 
-    return Cache(directory(config.kernel_cache_dir))
+    return configured_cache()
 
 
 def _version(package: str) -> str | None:

@@ -135,9 +135,10 @@ class AccessClass:
 
 
 class Kernel:
-    """A kernel specialised on argument types and launch class: named parameters and a body."""
+    """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: what the
+    frontend read from outside the kernel's source, in its own terms."""
 
-    __slots__ = ("access", "body", "launch", "loc", "name", "param_names")
+    __slots__ = ("access", "body", "captured", "launch", "loc", "name", "param_names")
 
     def __init__(
         self,
@@ -154,6 +155,7 @@ class Kernel:
         self.launch = launch
         self.access = list(access) or [None] * len(body.args)
         self.loc = loc
+        self.captured: tuple[Any, ...] = ()
 
     @property
     def params(self) -> list[Value]:

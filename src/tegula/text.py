@@ -35,7 +35,6 @@ from tegula.types import (
 INDENT = "  "
 _NAN = struct.pack(">d", math.nan)
 _TYPES = (DType, VecType, MatType, TileType, BufType, ArrayType, StackType)
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*\Z", re.ASCII)
 
 
 # Printing ---------------------------------------------------------------------------------------------------
@@ -88,7 +87,7 @@ class _Printer:
         name = value.name
         if not name:
             return f"{number}: {type_text}"
-        return f"{number}.{name if _IDENTIFIER.match(name) else json.dumps(name)}: {type_text}"
+        return f"{number}.{name if name.isidentifier() and name.isascii() else json.dumps(name)}: {type_text}"
 
     def op(self, op: Op, indent: str) -> None:
         # Operands first: a loop's results must not be numbered where a broken loop uses them as operands.
@@ -159,21 +158,21 @@ def _float(value: float) -> str:
 # Parsing ----------------------------------------------------------------------------------------------------
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
-_TOKEN = re.compile(
-    "|".join(
-        (
-            r"\s+",
-            rf"%(?:undefined|\d+)(?:\.(?:[A-Za-z_]\w*|{_QUOTED}))?",
-            _QUOTED,
-            r"(?:tile|buf|array|stack|vec|mat)<[^<>\s]*(?:<[^<>\s]*>[^<>\s]*)*>",
-            r"-?(?:inf\b|\d+(?:\.\d+)?(?:e[+-]?\d+)?)",
-            r"[A-Za-z_][\w.]*",
-            r"[\[\](){},:=]",
-        )
-    ),
-    re.ASCII,
+_TOKENS = (
+    r"\s+",
+    rf"%(?:undefined|\d+)(?:\.(?:[A-Za-z_]\w*|{_QUOTED}))?",
+    _QUOTED,
+    r"(?:tile|buf|array|stack|vec|mat)<[^<>\s]*(?:<[^<>\s]*>[^<>\s]*)*>",
+    r"-?(?:inf\b|\d+(?:\.\d+)?(?:e[+-]?\d+)?)",
+    r"[A-Za-z_][\w.]*",
+    r"[\[\](){},:=]",
 )
-_NUMBER = re.compile(r"-?(?:inf|\d)")
+
+
+@cache
+def _token() -> re.Pattern[str]:
+    """Compiled when the first text is parsed, which launches from the disk cache never do."""
+    return re.compile("|".join(_TOKENS), re.ASCII)
 
 
 def parse_kernel(text: str) -> Kernel:
@@ -329,7 +328,7 @@ class _Parser:
             return _WORDS[token]
         if token[0] == '"':
             return json.loads(token)
-        if _NUMBER.match(token):
+        if re.match(r"-?(?:inf|\d)", token):
             return int(token) if token.lstrip("-").isdigit() else float(token)
         if token.startswith("nan_"):
             return struct.unpack(">d", bytes.fromhex(token[4:]))[0]
@@ -378,7 +377,7 @@ def _tokens(text: str) -> tuple[list[str], list[int]]:
     tokens: list[str] = []
     starts: list[int] = []
     end = 0
-    for match in _TOKEN.finditer(text):
+    for match in _token().finditer(text):
         if match.start() != end:
             break
         end = match.end()

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tegula.backend.cache import HEADER, Cache, Entry, directory, key
+from tegula.backend import tools
+from tegula.backend.cache import HEADER, Cache, Entry, directory
 
 ENTRY = Entry({"scratch": 128, "sites": [["a", 1]]}, bytes(range(256)) * 20)
 
@@ -87,6 +88,7 @@ def test_readers_never_see_half_an_entry(store):
     store.put("a", Entry({"n": 0}, b""))
     text = f"""
 from pathlib import Path
+from tegula.backend import tools
 from tegula.backend.cache import Cache, Entry
 store = Cache(Path({str(store.path)!r}))
 for n in range(400):
@@ -144,7 +146,8 @@ def test_clearing(store):
     assert (store.size(), store.get("1")) == (0, None)
 
 
-def test_keys_tell_parts_apart():
+def test_keys_tell_parts_apart(store):
+    key = store.key
     keys = [key(p) for p in ([], [""], ["", ""], ["ab"], ["a", "b"], ["b", "a"], ["a", "", "b"])]
     assert len(set(keys)) == len(keys)
     assert key(["a", "b"]) == key(["a", "b"])
@@ -176,3 +179,85 @@ print("llvmlite" in sys.modules)
         for _ in range(2)
     ]
     assert said == ["True\n", "False\n"]
+
+
+def tree(path):
+    (path / "part").mkdir(parents=True)
+    for name in ("a.py", "part/b.py", "part/c.txt"):
+        (path / name).write_text(f"the text of {name}")
+    return path
+
+
+def digests(tmp_path, root):
+    """What two processes find, one without a memo and one with what the first left."""
+    memos = tmp_path / "memos"
+    return [tools._remembered(memos, root), tools._remembered(memos, root)]
+
+
+def test_the_digest_of_sources_is_that_of_their_contents(tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "SETTLED_NS", 0)
+    one, other = tree(tmp_path / "one"), tree(tmp_path / "other")
+    os.utime(other / "a.py", ns=(1, 1))
+    first = digests(tmp_path, one)
+    assert first == digests(tmp_path, other) == [first[0]] * 2
+    (other / "part/c.txt").write_text("not source")
+    assert digests(tmp_path, other) == first
+    (other / "part/b.py").rename(other / "part/d.py")
+    assert digests(tmp_path, other)[0] != first[0]
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(tmp_path, monkeypatch):
+    """As builds that set all times to one date make them."""
+    monkeypatch.setattr(tools, "SETTLED_NS", 0)
+    root = tree(tmp_path / "one")
+    path = root / "a.py"
+    os.utime(path, ns=(1, 1))
+    before = digests(tmp_path, root)
+    time.sleep(0.02)  # the file system's clock must tick
+    path.write_text("the text of b.py")
+    os.utime(path, ns=(1, 1))
+    after = digests(tmp_path, root)
+    assert before[0] != after[0]
+    assert after[0] == after[1]
+
+
+def test_a_file_changed_just_now_is_read_again(tmp_path):
+    root = tree(tmp_path / "one")
+    tools._remembered(tmp_path / "memos", root)
+    assert not (tmp_path / "memos").exists()
+
+
+def test_a_damaged_memo_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "SETTLED_NS", 0)
+    root = tree(tmp_path / "one")
+    good = digests(tmp_path, root)
+    (memo,) = (tmp_path / "memos").iterdir()
+    for bad in (b"", b"x" * 64, memo.read_bytes()[:40]):
+        memo.write_bytes(bad)
+        assert digests(tmp_path, root) == good
+
+
+def test_memos_are_no_entries(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(tools, "SETTLED_NS", 0)
+    tools._remembered(store.path, tree(tmp_path / "one"))
+    assert (store.entries(), store.size()) == ([], 0)
+    store.trim()
+    assert len(list(store.path.iterdir())) == 1
+    assert store.clear() == 0
+    assert list(store.path.iterdir()) == []
+
+
+def test_the_pools_code_goes_where_the_configuration_says(tmp_path):
+    text = """
+import sys, tegula as tg
+from tegula.backend import pool
+tg.launch
+tg.config.kernel_cache_dir = sys.argv[1] or None
+tg.config.cache_kernels = sys.argv[1] != ""
+pool.Pool(2)
+"""
+    env = os.environ | {"TEGULA_CACHE_DIR": str(tmp_path / "environment")}
+    for wanted in (str(tmp_path / "configured"), ""):
+        subprocess.run([sys.executable, "-c", text, wanted], env=env, check=True)
+    assert not (tmp_path / "environment").exists()
+    assert len(Cache(tmp_path / "configured").entries()) == 1

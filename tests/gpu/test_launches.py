@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -111,11 +112,14 @@ import tegula as tg
 from tests_gpu_launches import axpy
 x, y = tg.ones(10, device="cuda:0"), tg.zeros(10, device="cuda:0")
 tg.launch(axpy, 10, [x, y, 2.0, 10])
-print(y.numpy().sum(), [c.from_cache for c in axpy.compiled.values()])
+print(y.numpy().sum(), [c.from_cache for c in axpy.compiled])
 """
     (tmp_path / "tests_gpu_launches.py").write_text(Path(__file__).read_text())
     command = [sys.executable, "-c", code]
-    runs = [subprocess.run(command, cwd=tmp_path, capture_output=True, text=True) for _ in range(2)]
+    cache = {**os.environ, "TEGULA_CACHE_DIR": str(tmp_path / "cache")}
+    runs = [
+        subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=cache) for _ in range(2)
+    ]
     assert [r.stdout for r in runs] == ["20.0 [False]\n", "20.0 [True]\n"], runs[0].stderr
 
 

@@ -16,7 +16,7 @@ import tegula as tg
 from tegula.codegen.sites import RECORD_SLOTS
 from tegula.runtime.cuda.driver import Unavailable, install, started
 from tegula.runtime.cuda.launch import launch_on_device
-from tegula.runtime.launch import _plan
+from tegula.runtime.launch import plan
 
 
 @tg.kernel
@@ -56,9 +56,9 @@ def arrays(n: int = 1000, device: str = "cuda:0") -> list[tg.array]:
 @pytest.fixture
 def driver(pretended: PretendDriver) -> PretendDriver:
     pretended.kernels["kernel"] = run_add
-    add.compiled.clear()
-    checked.compiled.clear()
-    greet.compiled.clear()
+    add.unload()
+    checked.unload()
+    greet.unload()
     return pretended
 
 
@@ -85,7 +85,7 @@ def test_compiled_once_per_device(driver: PretendDriver) -> None:
         tg.launch(add, 1000, arrays())
         tg.launch(add, 1000, arrays(device="cuda:1"))
     assert driver.calls.count("cuModuleLoadDataEx") == 2
-    assert sorted(str(c.device) for c in add.compiled.values()) == ["cuda:0", "cuda:1"]
+    assert sorted(str(c.device) for c in add.compiled) == ["cuda:0", "cuda:1"]
 
 
 def test_arrays_of_several_devices(driver: PretendDriver) -> None:
@@ -120,10 +120,10 @@ def test_a_kernel_without_arrays_runs_on_the_current_device(driver: PretendDrive
 def test_too_many_blocks(driver: PretendDriver) -> None:
     args = tuple(arrays())
     tg.launch(add, 1000, args)
-    (compiled,) = add.compiled.values()
+    (compiled,) = add.compiled
     with pytest.raises(tg.LaunchError, match="2147483648 blocks are more than the 2147483647 of one launch"):
         launch_on_device(compiled, 2**31, b"", args, None)
-    assert _plan((2**33,), 256).blocks == 2**25
+    assert plan((2**33,), 256).blocks == 2**25
 
 
 def test_an_empty_launch(driver: PretendDriver) -> None:
@@ -192,7 +192,7 @@ def test_streams_wait_for_each_other(driver: PretendDriver) -> None:
 
 def test_streams_need_a_cuda_device(driver: PretendDriver) -> None:
     for make in (tg.Stream, tg.Event, tg.get_stream):
-        with pytest.raises(ValueError, match="this needs a CUDA device, and the current device is cpu"):
+        with pytest.raises(tg.LaunchError, match="this needs a CUDA device, and the current device is cpu"):
             make()
     assert tg.Stream("cuda:0", cuda_stream=0).handle == 1
 
@@ -350,7 +350,9 @@ def test_devices(driver: PretendDriver) -> None:
     with tg.ScopedDevice("cuda:1"):
         assert tg.get_device("cuda") is d and tg.get_preferred_device() is d
     assert str(tg.get_preferred_device()) == "cuda:0"
-    with pytest.raises(ValueError, match="there is no device 'cuda:2'; devices: cpu, cuda:0, cuda:1$"):
+    with pytest.raises(
+        tg.LaunchError, match="there is no device 'cuda:2'\nhelp: devices: cpu, cuda:0, cuda:1$"
+    ):
         tg.get_device("cuda:2")
 
 
@@ -361,7 +363,8 @@ def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [str(d) for d in tg.get_devices()] == ["cpu"]
         assert not tg.is_cuda_available() and str(tg.get_preferred_device()) == "cpu"
         with pytest.raises(
-            ValueError, match=r"no device 'cuda:0'; devices: cpu \(the NVIDIA driver is not installed"
+            tg.LaunchError,
+            match=r"no device 'cuda:0'\nhelp: devices: cpu \(the NVIDIA driver is not installed",
         ):
             tg.zeros(3, device="cuda:0")
         tg.synchronize()

@@ -12,14 +12,15 @@ from tegula import interp
 from tegula.ir import Kernel as KernelIR
 from tegula.runtime.array import SPECIALISATIONS
 from tegula.runtime.compile import trace
-from tegula.runtime.launch import _overlaps, _plan, _specialisation
+from tegula.runtime.launch import plan
+from tegula.runtime.resolve import overlaps, specialisation
 
 
 def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> KernelIR:
     """The unoptimised IR that a launch with these arguments would compile."""
     packed = [pack(value) for pack, value in zip(kernel.packers, args, strict=True)]
     found = [SPECIALISATIONS[number] for number, _ in packed]
-    wanted = _specialisation(found, _plan(tuple(dims), block_dim).launch, _overlaps(tuple(args)))
+    wanted = specialisation(found, plan(tuple(dims), block_dim).launch, overlaps(tuple(args)))
     return trace(kernel, wanted.types, wanted.launch, wanted.access)
 
 

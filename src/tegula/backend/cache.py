@@ -9,17 +9,18 @@ import struct
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from tegula.backend.tools import MEMO, llvmlite_version, sources_digest
 
 # What the bytes of an entry mean; changes with the layout below.
 MAGIC = b"TGLC0001"
 HEADER = struct.Struct("<8s32sQQ")
 LIMIT = 512 << 20
-# Seconds after which a use is noted again, and after which a file that was never finished is removed.
-NOTED, ABANDONED = 3600, 3600
+# Seconds after which a use is noted again, after which a file that was never finished is removed, and after which a
+# digest of Tegula's sources is.
+NOTED, ABANDONED, FORGOTTEN = 3600, 3600, 30 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +39,6 @@ def directory(configured: str | None = None) -> Path:
     return (base if base.is_absolute() else Path(os.path.expanduser("~")) / ".cache") / "tegula"
 
 
-@cache
-def _sources() -> bytes:
-    """A digest of Tegula's own files: names, sizes, times of change."""
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        status = path.stat()
-        digest.update(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.digest()
-
-
-@cache
-def _llvmlite() -> bytes:
-    """What identifies the installed llvmlite, without importing it."""
-    spec = find_spec("llvmlite")
-    if spec is None or spec.origin is None:
-        return b"none"
-    version = Path(spec.origin).parent / "_version.py"
-    return version.read_bytes() if version.exists() else str(Path(spec.origin).stat().st_mtime_ns).encode()
-
-
-def key(parts: Iterable[str]) -> str:
-    """The name of the entry for everything that the code depends on."""
-    digest = hashlib.sha256(_sources() + _llvmlite())
-    for part in parts:
-        data = part.encode()
-        digest.update(struct.pack("<Q", len(data)) + data)
-    return digest.hexdigest()
-
-
 class Cache:
     """Entries in one directory; safe for several processes at once.
 
@@ -75,6 +46,14 @@ class Cache:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def key(self, parts: Iterable[str]) -> str:
+        """The name of the entry for everything that the code depends on; with that of the tools that make it."""
+        digest = hashlib.sha256(sources_digest(self.path) + llvmlite_version())
+        for part in parts:
+            data = part.encode()
+            digest.update(struct.pack("<Q", len(data)) + data)
+        return digest.hexdigest()
 
     def get(self, name: str) -> Entry | None:
         """The entry, or None if there is none or it is damaged."""
@@ -116,7 +95,7 @@ class Cache:
                 continue
             if not path.name.startswith("."):
                 found.append((status.st_mtime, status.st_size, path))
-            elif path.name.startswith(".new-") and now - status.st_mtime > ABANDONED:
+            elif now - status.st_mtime > (FORGOTTEN if path.name.startswith(MEMO) else ABANDONED):
                 _remove(path)
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
@@ -133,9 +112,9 @@ class Cache:
         return sum(p.stat().st_size for p in self.entries())
 
     def clear(self) -> int:
-        """Remove all entries; how many there were."""
+        """Remove all entries, and what else the cache keeps; how many entries there were."""
         found = self.entries()
-        for path in found:
+        for path in [*found, *self.path.glob(MEMO + "*")]:
             _remove(path)
         return len(found)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from tegula.backend.cache import Cache, Entry, directory, key
+from tegula.backend.cache import Cache, Entry, directory
 from tegula.backend.loader import LoadedObject, load, map_memory
 from tegula.backend.thunk import BUSY, DONE, JOB_BYTES, MAX_HELPERS, thunk_text
 from tegula.target import baseline
@@ -27,6 +28,14 @@ _Start = ctypes.CFUNCTYPE(_i32, _pointer, _i64, _pointer, ctypes.c_char_p, _i64,
 _Resume = ctypes.CFUNCTYPE(_i32, _pointer, _pointer)
 _Stop = ctypes.CFUNCTYPE(None, _pointer, _i64)
 _Serve = ctypes.CFUNCTYPE(None, _pointer)
+
+
+def _default_cache() -> Cache | None:
+    return Cache(directory(os.environ.get("TEGULA_CACHE_DIR")))
+
+
+disk_cache: Callable[[], Cache | None] = _default_cache
+"""Where the pool's own code is kept; the runtime puts its configuration here."""
 
 
 class _Local(threading.local):
@@ -63,13 +72,15 @@ def _thunk() -> LoadedObject:
     """The native functions, from the disk cache where they were compiled before."""
     target = baseline()
     text = thunk_text(target.is_x86)
-    store, name = Cache(directory(os.environ.get("TEGULA_CACHE_DIR"))), key([text, target.key])
-    entry = store.get(name)
+    store = disk_cache()
+    name = store.key([text, target.key]) if store is not None else ""
+    entry = store.get(name) if store is not None else None
     if entry is None:
         from tegula.backend.llvm import compile_object
 
         entry = Entry({}, compile_object(text, target))
-        store.put(name, entry)
+        if store is not None:
+            store.put(name, entry)
     return load(entry.code)
 
 

@@ -16,6 +16,7 @@ from tegula.ir import LaunchClass, Value
 from tegula.lang import explain
 from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolve
 from tegula.lang.capture import Builtin, Opaque, capture
+from tegula.lang.captures import Captures
 from tegula.lang.definition import NO_DEFAULT, FuncDef, Parameter, PublicFunction, signature_text
 from tegula.lang.flow import Flow
 from tegula.lang.state import (
@@ -80,6 +81,7 @@ class Calls(State):
     """Needs `library` (the standard library by name) and `launch`."""
 
     library: Mapping[str, FuncDef]
+    captures: Captures
     launch: LaunchClass
 
     def call_node(self, node: ast.Call) -> Any:
@@ -351,7 +353,7 @@ class Calls(State):
         chosen, ordered = self._overload(f, args, kwargs, node)
         d = chosen.definition
         names = self._parameters(chosen.name, d.parameters, ordered, node)
-        frame = Frame(d.source, d.flow, d.lookup, names, self.builder.loc, identity=chosen)
+        frame = Frame(d.source, d.flow, self.captures.lookup(d), names, self.builder.loc, identity=chosen)
         return self.inline(frame, d.source.tree.body, chosen.name, node)
 
     def _in_float32(self, f: FuncDef, args: list[Any], narrow: DType, node: ast.AST | None) -> Any:

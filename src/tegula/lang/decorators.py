@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NoReturn, TypeVar, overload
 
-from tegula.errors import UnsupportedPython
+from tegula.errors import LaunchError, UnsupportedPython
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.kernel import trace
@@ -58,7 +58,9 @@ class KernelDef:
         return trace(self.definition, param_types, launch, access, library)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"{self.name} is a kernel: start it with launch(...)")
+        raise LaunchError(
+            f"{self.name} is a kernel and cannot be called", f"tg.launch({self.name}, dim=..., inputs=[...])"
+        )
 
     def __repr__(self) -> str:
         return f"<tegula kernel {self.name}>"

@@ -105,6 +105,8 @@ class Expressions(Calls):
     def _Attribute(self, node: ast.Attribute) -> Any:
         owner = self.expr(node.value)
         self.mark(node)
+        if isinstance(owner, Opaque):
+            self.captures.attribute(owner.object, node.attr)
         if isinstance(owner, Namespace | Opaque):
             return attribute(owner, node.attr, self.library, self.location(node))
         if isinstance(owner, VecType | MatType) and hasattr(type(owner), node.attr):

@@ -30,7 +30,8 @@ class Flow:
         }
         for statement in tree.body:
             self._visit(statement)
-        self.locals |= bindings(tree.body).rebound | bindings(tree.body).updated
+        bound = bindings(tree.body)
+        self.locals |= bound.rebound | bound.updated
 
     def _visit(self, statement: ast.stmt) -> None:
         pending: list[tuple[ast.AST, bool]] = [(statement, False)]
@@ -97,7 +98,8 @@ def bindings(statements: Iterable[ast.stmt]) -> Bindings:
 
 
 def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    yield from _below(nodes, _NESTED)
+    """Statements and what is in them, but nothing below expressions, which hold no statements."""
+    yield from _below(nodes, (*_NESTED, ast.expr))
 
 
 def _below(nodes: Iterable[ast.AST], closed: tuple[type[ast.AST], ...]) -> Iterator[ast.AST]:
@@ -139,4 +141,4 @@ def exits(statements: Sequence[ast.stmt]) -> tuple[bool, bool]:
 
 
 def _walk_loop(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    yield from _below(nodes, (*_NESTED, ast.For, ast.While))
+    yield from _below(nodes, (*_NESTED, ast.expr, ast.For, ast.While))

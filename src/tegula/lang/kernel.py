@@ -10,6 +10,7 @@ from tegula import errors as E
 from tegula.ir import AccessClass, Kernel, LaunchClass, Region
 from tegula.lang.aliases import blurred_changes
 from tegula.lang.calls import counted
+from tegula.lang.captures import Captures
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
@@ -29,9 +30,15 @@ class Tracer(Statements):
     """Traces one kernel."""
 
     def __init__(
-        self, builder: KernelBuilder, frame: Frame, launch: LaunchClass, library: Mapping[str, FuncDef]
+        self,
+        builder: KernelBuilder,
+        frame: Frame,
+        launch: LaunchClass,
+        library: Mapping[str, FuncDef],
+        captures: Captures,
     ) -> None:
         super().__init__(builder, frame)
+        self.captures = captures
         self.launch = launch
         self.library = library
         builder.library = self.call_library
@@ -58,15 +65,16 @@ def trace(
     names = {p.name: value for p, value in zip(parameters, body.args, strict=True)}
     for name, value in names.items():
         value.name = name
+    captures = Captures()
     frame = Frame(
         source,
         definition.flow,
-        definition.lookup,
+        captures.lookup(definition),
         {RETURN: False, **names},
         is_kernel=True,
         identity=definition,
     )
-    tracer = Tracer(builder, frame, launch, library or {})
+    tracer = Tracer(builder, frame, launch, {} if library is None else library, captures)
     builder.loc = source.location(source.tree)
     with nesting(builder):
         tracer.block(source.tree.body)
@@ -75,9 +83,11 @@ def trace(
     if tracer.errors:
         raise gathered(tracer.errors)
     check_depth(body)
-    return Kernel(
+    kernel = Kernel(
         definition.name, [p.name for p in parameters], body, launch, access, source.location(source.tree)
     )
+    kernel.captured = tuple(captures.found.values())
+    return kernel
 
 
 def check_depth(body: Region) -> None:

@@ -45,7 +45,7 @@ def launch_id(specialisation: Any) -> int:
 
 def device_of(specialisation: tuple[Any, ...]) -> Device:
     """Where an array is, by what it is specialised on."""
-    return specialisation[3] if len(specialisation) > 3 else CPU
+    return specialisation[4] if len(specialisation) > 4 else CPU
 
 
 def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.ndarray:
@@ -184,7 +184,7 @@ class array:
             align //= 2
         self.access = AccessClass(align, contiguous, dense)
         home = () if self.device is CPU else (self.device,)
-        self.launch_id = launch_id((self.dtype, rank, self.access, *home))
+        self.launch_id = launch_id((self.dtype, rank, self.access, self.writeable, *home))
         self.low, self.high = low, low if empty else high
         self.packed = struct.pack(f"<{1 + 2 * rank}q", address, *shape, *strides)
 

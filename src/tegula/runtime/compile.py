@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tegula.backend import cache as disk
-from tegula.backend.loader import LoadedObject, load
-from tegula.backend.pool import KernelFunction
+from tegula.backend.cache import Entry
+from tegula.backend.loader import load
+from tegula.backend.pool import KernelFunction, run
 from tegula.codegen.sites import Site
-from tegula.errors import SharedMemoryExceeded
+from tegula.errors import LaunchError, SharedMemoryExceeded
 from tegula.ir import AccessClass, Kernel, LaunchClass
+from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
 from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
@@ -20,28 +20,58 @@ from tegula.passes.plan_memory import Plan, lifetime
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
+from tegula.runtime.report import NO_REPORT, run_reporting
+from tegula.runtime.store import disk_cache
 from tegula.source import Location
 from tegula.target import CpuTarget, get_target
 from tegula.text import print_kernel
 from tegula.types import Type
 
+if TYPE_CHECKING:
+    pass
+
 SMALL = 1 << 16
 """Tiles of up to this many bytes are not named when others need too much memory."""
 
 
-@dataclass(slots=True)
 class Compiled:
     """A kernel ready to run. `function(args, scratch, first block, end)` is native code; `sites` are the places that
-    report to the host."""
+    report to the host, `writes` the positions of the arrays it may write; `captured` is what it was made from besides
+    its source (see `lang.captures`)."""
 
-    kernel: Kernel
-    function: Any
-    loaded: LoadedObject
-    scratch_bytes: int
-    sites: list[Site]
-    from_cache: bool
-    writes: tuple[int, ...]
-    device: Device = CPU
+    __slots__ = (
+        "captured",
+        "device",
+        "from_cache",
+        "function",
+        "kernel",
+        "loaded",
+        "scratch_bytes",
+        "sites",
+        "writes",
+    )
+
+    def __init__(self, kernel: Kernel, entry: Entry, from_cache: bool) -> None:
+        data = entry.metadata
+        self.kernel = kernel
+        self.loaded = load(entry.code)
+        self.function = KernelFunction(self.loaded.address("kernel"))
+        self.scratch_bytes: int = data["scratch"]
+        self.sites = [site_from_json(s) for s in data["sites"]]
+        self.from_cache = from_cache
+        self.device: Device = CPU
+        self.writes: tuple[int, ...] = tuple(data["writes"])
+        self.captured: tuple[Captured, ...] = kernel.captured
+
+    def launch(self, blocks: int, packed: bytes, args: Sequence[Any], stream: object) -> None:
+        """Run the kernel; it is done on return. `packed`: arguments and launch dimensions."""
+        if stream is not None:
+            message = f"kernel {self.kernel.name}: there are no streams on the CPU"
+            raise LaunchError(message, "launch without stream=")
+        if self.sites:
+            run_reporting(self, packed, blocks)
+        else:
+            run(self.function, packed + NO_REPORT, blocks, self.scratch_bytes)
 
 
 def trace(
@@ -68,15 +98,16 @@ def compile_kernel(
         text = print_kernel(kernel, locations=_reports(kernel, debug))
         return compile_for_device(kernel, text, device, debug)
     target = get_target(config.cpu_target)
-    store = disk.Cache(disk.directory(config.kernel_cache_dir)) if config.cache_kernels else None
-    name = disk.key([print_kernel(kernel, locations=_reports(kernel, debug)), target.key, str(debug)])
-    entry = store.get(name) if store is not None else None
+    store, name, entry = disk_cache(), "", None
+    if store is not None:
+        name = store.key([print_kernel(kernel, locations=_reports(kernel, debug)), target.key, str(debug)])
+        entry = store.get(name)
     fresh = entry is None
     if entry is None:
         entry = build(kernel, target, debug)
         if store is not None:
             store.put(name, entry)
-    return _ready(kernel, entry, not fresh)
+    return Compiled(kernel, entry, not fresh)
 
 
 def _reports(kernel: Kernel, debug: bool) -> bool:
@@ -86,7 +117,7 @@ def _reports(kernel: Kernel, debug: bool) -> bool:
     )
 
 
-def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
+def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.backend.llvm import compile_object
     from tegula.codegen.kernel import lower_kernel
@@ -98,7 +129,7 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> disk.Entry:
     check_memory(code.scratch, CPU.max_shared_memory_per_block, CPU)
     sites = [site_to_json(s) for s in code.sites]
     metadata = {"scratch": code.scratch.total, "sites": sites, "writes": writes}
-    return disk.Entry(metadata, compile_object(code.text, target))
+    return Entry(metadata, compile_object(code.text, target))
 
 
 def check_memory(plan: Plan, limit: int, device: object) -> None:
@@ -111,14 +142,6 @@ def check_memory(plan: Plan, limit: int, device: object) -> None:
             if i.size > min(SMALL, limit // 64)
         ]
         raise SharedMemoryExceeded(largest[0].loc, needed=plan.total, limit=limit, device=device, notes=notes)
-
-
-def _ready(kernel: Kernel, entry: disk.Entry, from_cache: bool) -> Compiled:
-    loaded = load(entry.code)
-    sites = [site_from_json(s) for s in entry.metadata["sites"]]
-    function = KernelFunction(loaded.address("kernel"))
-    data = entry.metadata
-    return Compiled(kernel, function, loaded, data["scratch"], sites, from_cache, tuple(data["writes"]))
 
 
 def written(kernel: Kernel) -> list[int]:

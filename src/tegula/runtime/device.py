@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tegula.runtime.cuda.stream import Stream
 
+from tegula.errors import LaunchError
+
 
 @dataclass(frozen=True, slots=True)
 class Device:
@@ -110,7 +112,7 @@ _cuda: dict[int, Device] = {}
 def get_device(ident: Device | str | None = None) -> Device:
     """The device of that name, or the current one. "cuda" is the current CUDA device, else "cuda:0".
 
-    ValueError for a name that no device has."""
+    LaunchError for a name that no device has."""
     if ident is None:
         return _current.device
     if isinstance(ident, Device):
@@ -119,16 +121,15 @@ def get_device(ident: Device | str | None = None) -> Device:
         return CPU
     if ident == "cuda" and _current.device.is_cuda:
         return _current.device
-    kind, _, number = ident.partition(":")
+    kind, _, number = ident.partition(":") if isinstance(ident, str) else ("", "", "")
     if kind == "cuda" and (number or "0").isdigit():
         found = _cuda.get(int(number or 0))
         if found is None:
             found = {d.ordinal: d for d in get_cuda_devices()}.get(int(number or 0))
         if found is not None:
             return found
-    raise ValueError(
-        f"there is no device {ident!r}; devices: {', '.join(map(str, get_devices()))}{_absence()}"
-    )
+    devices = ", ".join(map(str, get_devices()))
+    raise LaunchError(f"there is no device {ident!r}", f"devices: {devices}{_absence()}")
 
 
 def _absence() -> str:
@@ -143,11 +144,12 @@ def _absence() -> str:
 
 
 def cuda_device(ident: Device | str | None = None) -> Device:
-    """The CUDA device of that name, or the current one. ValueError for the CPU and for a name that no device has."""
+    """The CUDA device of that name, or the current one. LaunchError for the CPU and for a name that no device has."""
     found = get_device(ident)
     if not found.is_cuda:
-        raise ValueError(
-            f"this needs a CUDA device, and {'the current device' if ident is None else 'this'} is {found}"
+        raise LaunchError(
+            f"this needs a CUDA device, and {'the current device' if ident is None else 'this'} is {found}",
+            "name one: device='cuda:0'",
         )
     return found
 

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation
+from tegula.lang.captures import refreshed, unchanged
 from tegula.lang.decorators import KernelDef, KernelOptions
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
+from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.pack import Packer, packer
+from tegula.runtime.quick import Quick, Ready, make_quick
 from tegula.types import Type, is_element
 
 if TYPE_CHECKING:
-    from tegula.runtime.compile import Compiled
     from tegula.runtime.inspection import CudaInspection, Inspection
+    from tegula.runtime.quick import Form
 
 SOURCE = "source"
 
@@ -32,14 +35,41 @@ class Specialisation:
     device: Device = CPU
 
 
+class Forms:
+    """The forms of a kernel for one specialisation: one for each meaning that the captured names had."""
+
+    def __init__(self, kernel: Kernel, wanted: Specialisation) -> None:
+        self.kernel = kernel
+        self.wanted = wanted
+        self.made: list[Form] = []
+
+    def current(self) -> Form:
+        """The form for what the captured names mean now, compiled if there is none."""
+        for form in self.made:
+            if all(map(unchanged, form.captured)):
+                form.captured = tuple(map(refreshed, form.captured))
+                return form
+        from tegula.runtime.compile import compile_kernel
+
+        w = self.wanted
+        form = compile_kernel(self.kernel, w.types, w.launch, w.access, w.device)
+        self.made.append(form)
+        self.kernel.latest = self.wanted
+        return form
+
+
 class Kernel(KernelDef):
     """A kernel. Launch it with `tg.launch` or `tg.launch_tiled`."""
 
     def __init__(self, definition: Definition, options: KernelOptions) -> None:
         super().__init__(definition, options)
-        self.compiled: dict[Any, Compiled] = {}
+        self.forms: dict[Any, Forms] = {}
+        """Compiled forms by what `resolve` makes of the arguments."""
+        self.ready: Ready = {}
         self.latest: Specialisation | None = None
+        self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
+        self._quick: Quick | None = None
 
     @property
     def packers(self) -> list[Packer]:
@@ -50,6 +80,13 @@ class Kernel(KernelDef):
             self._packers = [packer(p) for p in self.parameters]
         return self._packers
 
+    @property
+    def quick(self) -> Quick:
+        """The quick way to launch it (see `runtime.quick`)."""
+        if self._quick is None:
+            self._quick = make_quick(self.parameters, self.ready)
+        return self._quick
+
     def _check_parameter(self, p: Parameter) -> None:
         """TypeMismatch for an annotation that a launch has no argument for."""
         if p.annotation is ANY or isinstance(p.annotation, ArrayAnnotation) or is_element(p.annotation):
@@ -58,14 +95,22 @@ class Kernel(KernelDef):
         what = f"the annotation of '{p.name}': a launch cannot pass a {name}"
         raise TypeMismatch(self.definition.parameter_location(p.name), what=what, help=ANNOTATIONS)
 
-    def compile(self, key: Any, wanted: Specialisation) -> Compiled:
-        """The compiled form for a specialisation, kept under `key`."""
-        from tegula.runtime.compile import compile_kernel
+    def forms_for(self, wanted: Specialisation) -> Forms:
+        """The compiled forms for a specialisation in the current modes."""
+        key = (wanted, config.mode, config.cpu_target)
+        return self._forms.setdefault(key, Forms(self, wanted))
 
-        made = compile_kernel(self, wanted.types, wanted.launch, wanted.access, wanted.device)
-        self.compiled[key] = made
-        self.latest = wanted
-        return made
+    @property
+    def compiled(self) -> list[Form]:
+        """Every form that was compiled or taken from the disk cache, in order."""
+        return [form for forms in self._forms.values() for form in forms.made]
+
+    def unload(self) -> None:
+        """Forget all compiled forms."""
+        self.ready.clear()
+        self.forms.clear()
+        self._forms.clear()
+        self.latest = None
 
     # Explaining ------------------------------------------------------------------------------------------------------
 

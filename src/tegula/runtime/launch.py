@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.backend.pool import run
+from tegula.backend import pool
 from tegula.errors import LaunchError
-from tegula.ir import AccessClass, LaunchClass
-from tegula.runtime.array import SPECIALISATIONS, array, device_of, launch_id
+from tegula.ir import LaunchClass
+from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, get_device, switch
-from tegula.runtime.kernel import Kernel, Specialisation
-from tegula.runtime.pack import adopted
-from tegula.types import ArrayType, Type
+from tegula.runtime.kernel import Kernel
+from tegula.runtime.resolve import resolve
+from tegula.runtime.store import disk_cache
 
 if TYPE_CHECKING:
     from tegula.runtime.cuda.stream import Stream
 
 MAX_DIMS = 4
-KNOWN = frozenset({array, int, float, bool})
-"""Types of arguments that are taken as they are."""
+pool.disk_cache = disk_cache
+Dim = float | Sequence[float] | np.ndarray
 
 
-class _Plan:
+class Plan:
     """A launch shape: its class, blocks, and the bytes that kernels read it from."""
 
     __slots__ = ("blocks", "device", "launch", "number", "packed")
@@ -53,8 +53,9 @@ class _Plan:
 
 
 @lru_cache(maxsize=4096)
-def _plan(dims: tuple[float, ...], block_dim: int, device: Device = CPU) -> _Plan:
-    """`device`: where a kernel without arrays runs; arrays say it themselves."""
+def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
+    """The plan of a launch; LaunchError for one that cannot be. `device`: where a kernel without arrays runs; arrays
+    say it themselves."""
     if not 1 <= len(dims) <= MAX_DIMS:
         raise LaunchError(
             f"a launch has 1 to {MAX_DIMS} dimensions, got {len(dims)}",
@@ -75,11 +76,13 @@ def _plan(dims: tuple[float, ...], block_dim: int, device: Device = CPU) -> _Pla
             f"block_dim must be 1 to 1024, got {block_dim}",
             "use smaller blocks; dim says how many threads there are",
         )
-    return _Plan(whole, block_dim, device)
+    return Plan(whole, block_dim, device)
 
 
-def _dims(dim: float | Sequence[float]) -> tuple[Any, ...]:
+def _dims(dim: Any) -> tuple[Any, ...]:
     """The launch dimensions as they were given."""
+    if isinstance(dim, np.ndarray):
+        dim = dim.tolist()
     return tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
 
 
@@ -95,9 +98,17 @@ def _whole(n: Any) -> int:
     raise LaunchError(f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)")
 
 
+def _planned(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
+    """`plan` for dimensions that may be of any type."""
+    try:
+        return plan(dims, block_dim, device)
+    except TypeError:
+        return plan(tuple(map(_whole, dims)), block_dim, device)
+
+
 def launch(
     kernel: Kernel,
-    dim: float | Sequence[float],
+    dim: Dim,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
     adj_inputs: Sequence[Any] = (),
@@ -113,12 +124,12 @@ def launch(
     """Run a kernel over a grid of threads.
 
     `dim`: threads per dimension, 1 to 4 of them (whole numbers; a float such as n / 4 may be one). `inputs`, `outputs`:
-    the arguments, in the order of the parameters. The kernel runs where its arrays are; `device` must say the same, or
-    says it for a kernel without arrays. `stream`: of a CUDA device, by default that of this thread. `block_dim`:
-    threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch is complete
-    on return; on a GPU it runs later, and what the kernel found is raised when its stream is next waited for.
-    LaunchError for arguments that do not fit; CompileError for a kernel that is wrong; RunError for what the kernel
-    found while it ran."""
+    lists of the arguments, in the order of the parameters. The kernel runs where its arrays are; `device` must say the
+    same, or says it for a kernel without arrays. `stream`: of a CUDA device, by default that of this thread.
+    `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch
+    is complete on return; on a GPU it runs later, and what the kernel found is raised when its stream is next waited
+    for. LaunchError for arguments that do not fit; CompileError for a kernel that is wrong; RunError for what it found
+    while it ran."""
     if adjoint or adj_inputs or adj_outputs:
         raise LaunchError(
             "gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs="
@@ -127,44 +138,8 @@ def launch(
         raise LaunchError(
             "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
         )
-    if not isinstance(kernel, Kernel):
-        raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
-    dims = _dims(dim)
-    plan = _plan(dims, _block_size(kernel, block_dim))
-    args = (*inputs, *outputs)
-    if device is not None or stream is not None or switch.used:
-        where = _place(device, stream, args)
-        plan = plan if where is CPU else _plan(dims, plan.launch.block_dim, where)
-    compiled, packed = _resolved(kernel, plan, args)
-    if device is not None and compiled.device != get_device(device):
-        raise LaunchError(
-            f"kernel {kernel.name}: the launch is on {get_device(device)}, its arrays are on {compiled.device}",
-            "leave out device=, or copy the arrays there: a.to(device)",
-        )
-    if plan.blocks == 0:
-        return
-    if compiled.device is not CPU:
-        from tegula.runtime.cuda.launch import launch_on_device
-
-        launch_on_device(compiled, plan.blocks, packed + plan.packed, args, stream)
-        return
-    if stream is not None:
-        raise LaunchError(f"kernel {kernel.name}: there are no streams on the CPU", "launch without stream=")
-    if not compiled.sites:
-        run(
-            compiled.function, packed + plan.packed + b"\0\0\0\0\0\0\0\0", plan.blocks, compiled.scratch_bytes
-        )
-        return
-    from tegula.runtime.report import Reports
-
-    reports = Reports(compiled)
-    run(
-        compiled.function,
-        packed + plan.packed + struct.pack("<Q", reports.address),
-        plan.blocks,
-        compiled.scratch_bytes,
-    )
-    reports.deliver()
+    _check_kernel(kernel)
+    _run(kernel, _dims(dim), _block_size(kernel, block_dim), inputs, outputs, device, stream)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -179,26 +154,79 @@ def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, 
 
 def launch_tiled(
     kernel: Kernel,
-    dim: float | Sequence[float],
+    dim: Dim,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
+    *,
+    block_dim: int | None = None,
     **options: Any,
 ) -> None:
     """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim])."""
-    block_dim = options.get("block_dim")
     if block_dim is None:
         raise LaunchError(
             "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"
         )
-    dims = _dims(dim)
+    dims = (dim,) if type(dim) is int else _dims(dim)
     if len(dims) >= MAX_DIMS:
         help = "the threads of a block are the last dimension: merge some of the others"
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)
-    launch(kernel, (*dims, block_dim), inputs, outputs, **options)
+    if options:
+        launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
+        return
+    _check_kernel(kernel)
+    block_dim = _block_size(kernel, block_dim)
+    _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
+
+
+def _run(
+    kernel: Kernel,
+    dims: tuple[Any, ...],
+    block_dim: int,
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    device: Device | str | None = None,
+    stream: Stream | None = None,
+) -> None:
+    if type(inputs) not in LISTS or type(outputs) not in LISTS:
+        inputs, outputs = _listed("inputs", inputs), _listed("outputs", outputs)
+    args = (*inputs, *outputs)
+    where = _place(device, stream, args) if device is not None or stream is not None or switch.used else CPU
+    made = _planned(dims, block_dim, where)
+    compiled, packed = kernel.quick(made, args) or resolve(kernel, made, args)
+    if device is not None and compiled.device != get_device(device):
+        raise LaunchError(
+            f"kernel {kernel.name}: the launch is on {get_device(device)}, its arrays are on {compiled.device}",
+            "leave out device=, or copy the arrays there: a.to(device)",
+        )
+    compiled.launch(made.blocks, packed, args, stream)
+
+
+LISTS = (list, tuple)
+
+
+def _listed(name: str, arguments: Any) -> tuple[Any, ...]:
+    """Arguments in any other kind of sequence than lists and tuples. An array is taken for a forgotten bracket."""
+    if isinstance(arguments, array | np.ndarray | str | bytes | dict) or not hasattr(arguments, "__iter__"):
+        raise LaunchError(
+            f"{name} must be a list of arguments, got {_kind(arguments)}",
+            f"leave {name}= out if there are none" if arguments is None else f"write {name}=[...]",
+        )
+    return tuple(arguments)
+
+
+def _kind(x: object) -> str:
+    return "None" if x is None else f"a value of type {type(x).__name__}"
+
+
+def _check_kernel(kernel: object) -> None:
+    if not isinstance(kernel, Kernel):
+        raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 
 
 def _block_size(kernel: Kernel, block_dim: Any) -> int:
     """Threads per block: as launched, as the kernel says, or by default."""
+    if type(block_dim) is int:
+        return block_dim
     if block_dim is None:
         return kernel.options.block_dim or config.block_dim
     if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__"):
@@ -208,83 +236,3 @@ def _block_size(kernel: Kernel, block_dim: Any) -> int:
 
 def _named(x: object) -> str:
     return f"the function {x.__name__}" if isinstance(x, FunctionType) else repr(x)
-
-
-def _resolved(kernel: Kernel, plan: _Plan, args: tuple[Any, ...]) -> tuple[Any, bytes]:
-    """The compiled form for these arguments, and their bytes."""
-    packers = kernel.packers
-    if len(args) != len(packers):
-        names = ", ".join(p.name for p in kernel.parameters)
-        help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
-        raise LaunchError(f"{kernel.name} takes {len(packers)} arguments ({names}), got {len(args)}", help)
-    try:
-        if not KNOWN.issuperset(map(type, args)):
-            args = tuple(adopted(p, value) for p, value in zip(kernel.parameters, args, strict=True))
-        packed = [pack(value) for pack, value in zip(packers, args, strict=True)]
-    except LaunchError as error:
-        raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from None
-    key = (plan.number, *[n for n, _ in packed], *_overlaps(args), config.mode, config.cpu_target)
-    compiled = kernel.compiled.get(key)
-    if compiled is None:
-        found = [SPECIALISATIONS[n] for n, _ in packed]
-        device = _device_of(kernel, plan, found)
-        compiled = kernel.compile(key, _specialisation(found, plan.launch, _overlaps(args), device))
-    for k in compiled.writes:
-        if not args[k].writeable:
-            name = kernel.parameters[k].name
-            raise LaunchError(
-                f"kernel {kernel.name}: argument '{name}' is written, but its memory is read-only",
-                "copy it: tg.array(...)",
-            )
-    return compiled, b"".join([data for _, data in packed])
-
-
-def _overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
-    """Pairs of array arguments that share bytes."""
-    arrays = [a for a in args if type(a) is array]
-    found: list[tuple[int, int]] = []
-    for at, a in enumerate(arrays):
-        low, high = a.low, a.high
-        for b in arrays[at + 1 :]:
-            if low < b.high and b.low < high:
-                found += [
-                    (i, j)
-                    for i, x in enumerate(args)
-                    if x is a
-                    for j, y in enumerate(args)
-                    if y is b and i < j
-                ]
-    return found
-
-
-def _device_of(kernel: Kernel, plan: _Plan, found: Sequence[Any]) -> Device:
-    """Where the arrays among the arguments are: all on one device, or a LaunchError."""
-    homes = {
-        p.name: device_of(known)
-        for p, known in zip(kernel.parameters, found, strict=True)
-        if isinstance(known, tuple)
-    }
-    if len(set(homes.values())) > 1:
-        places = ", ".join(f"'{name}' is on {home}" for name, home in homes.items())
-        raise LaunchError(
-            f"kernel {kernel.name}: the arrays are on several devices: {places}",
-            "copy them to one device: a.to(device)",
-        )
-    return next(iter(homes.values()), plan.device)
-
-
-def _specialisation(
-    found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]], device: Device = CPU
-) -> Specialisation:
-    types: list[Type] = []
-    access: list[AccessClass | None] = []
-    for k, argument in enumerate(found):
-        if isinstance(argument, tuple):
-            dtype, ndim, known = argument[:3]
-            others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
-            types.append(ArrayType(dtype, ndim))
-            access.append(AccessClass(known.align, known.contiguous, known.dense, others))
-        else:
-            types.append(argument)
-            access.append(None)
-    return Specialisation(tuple(types), launch, tuple(access), device)

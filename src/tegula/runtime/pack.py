@@ -29,8 +29,12 @@ from tegula.types import (
     to_numpy,
 )
 
-_FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
+FORMATS = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uint8": "B", "uint16": "H",
             "uint32": "I", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d"}  # fmt: skip
+
+ARRAY_HELP = (
+    "pass a tg.array, or an array of booleans, integers or floats in native byte order with 1 to 4 dimensions"
+)
 
 LARGEST_VALUE = 16
 """NumPy arrays of up to this many numbers are vectors and matrices where a parameter has no annotation."""
@@ -85,7 +89,18 @@ def _adopted(p: Parameter, value: Any) -> array:
         hasattr(value, name) for name in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
     ):
         wanted = p.annotation.dtype if isinstance(p.annotation, ArrayAnnotation) else None
-        return adopt(value, wanted if isinstance(wanted, VecType | MatType) else None)
+        composite = wanted if isinstance(wanted, VecType | MatType) else None
+        try:
+            made = adopt(value, composite)
+        except (TypeError, ValueError, BufferError, RuntimeError) as error:
+            what = f"argument '{p.name}': this {type(value).__name__} cannot be passed: {error}"
+            raise LaunchError(what, ARRAY_HELP) from error
+        # What a kernel writes to a copy would be lost.
+        on_host = made.device.is_cpu and composite is not None and made.size
+        if on_host and not np.may_share_memory(made.numpy(), np.asarray(value)):
+            what = f"argument '{p.name}': expected elements of type {composite}, got numbers of another type"
+            raise LaunchError(what, f"convert it: tg.array(..., dtype=tg.{composite})")
+        return made
     what = f"argument '{p.name}': expected an array, got {type(value).__name__}"
     raise LaunchError(what, "make one with tg.array(...), or pass an array that has __dlpack__ or is NumPy's")
 
@@ -98,7 +113,7 @@ def _array_help(wanted: ArrayAnnotation, found: ArrayType) -> str:
 
 def _scalar_packer(p: Parameter, wanted: DType) -> Packer:
     number = launch_id(wanted)
-    code = _FORMATS.get(wanted.name)
+    code = FORMATS.get(wanted.name)
     packed = struct.Struct(f"<{code}{8 - wanted.bits // 8}x").pack if code is not None else None
     exact = bool if wanted.is_bool else int if wanted.is_int else float
 
@@ -126,12 +141,18 @@ def _number(wanted: DType, value: Any) -> Any:
 
 
 def _pack_composite(p: Parameter, wanted: VecType | MatType, value: Any) -> Packed:
-    data = np.asarray(value)
+    help = f"pass {components(wanted)} numbers, of shape {element_shape(wanted)}"
+    try:
+        data = np.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}", help) from error
+    if data.dtype.kind not in "biuf" and data.dtype.kind != "V":
+        raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}", help)
     if data.shape == (components(wanted),):
         data = data.reshape(element_shape(wanted))
     if data.shape != element_shape(wanted):
         what = f"argument '{p.name}': expected {wanted}, got a value of shape {data.shape}"
-        raise LaunchError(what, f"pass {components(wanted)} numbers, of shape {element_shape(wanted)}")
+        raise LaunchError(what, help)
     raw = data.astype(to_numpy(scalar_of(wanted))).tobytes()
     return launch_id(wanted), raw.ljust(-(-element_bytes(wanted) // 8) * 8, b"\0")
 
@@ -145,11 +166,18 @@ def _pack_any(p: Parameter, value: Any) -> Packed:
     if isinstance(value, float):
         return _scalar_packer(p, float32)(value)
     if isinstance(value, np.generic):
-        return _scalar_packer(p, from_numpy(value.dtype))(value.item())
+        return _scalar_packer(p, _scalar_type(p, value))(value.item())
     if isinstance(value, np.ndarray) and value.ndim in (1, 2) and value.size <= LARGEST_VALUE:
-        scalar = from_numpy(value.dtype)
+        scalar = _scalar_type(p, value)
         rows, cols = value.shape[0], value.shape[-1]
         made = VecType(rows, scalar) if value.ndim == 1 else MatType(rows, cols, scalar)
         return _pack_composite(p, made, value)
     found = value if isinstance(value, array) else _adopted(p, value)
     return found.launch_id, found.packed
+
+
+def _scalar_type(p: Parameter, value: np.ndarray | np.generic) -> DType:
+    try:
+        return from_numpy(value.dtype)
+    except ValueError as error:
+        raise LaunchError(f"argument '{p.name}': {error}", "convert it with astype") from error

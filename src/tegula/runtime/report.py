@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import struct
+import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tegula.backend.pool import run
 from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, Site
 from tegula.errors import BrokenPromise, DivisionByZero, KernelAssertion, OutOfBounds, RunError
 from tegula.ops.debug import Print
@@ -24,21 +28,66 @@ from tegula.types import (
 
 if TYPE_CHECKING:
     from tegula.runtime.compile import Compiled
+    from tegula.runtime.cuda.compile import CudaCompiled
 
 
+NO_REPORT = bytes(8)
+"""Where the arguments of a kernel without sites end."""
+
+
+class _Memory:
+    """Memory that kernels write records to; all zeros between launches. `pointer`: its address as kernels read it."""
+
+    def __init__(self) -> None:
+        self.words = np.zeros((RECORDS + 1) * RECORD_SLOTS, np.int64)
+        address = self.words.ctypes.data
+        self.pointer = struct.pack("<Q", address)
+        self.count = ctypes.c_int64.from_address(address)
+
+    def take(self, compiled: Compiled) -> Reports:
+        """Move the records out."""
+        kept = min(self.count.value, RECORDS)
+        used = self.words[: RECORD_SLOTS * (kept + 1)]
+        rows = used[RECORD_SLOTS:].reshape(kept, RECORD_SLOTS).copy()
+        reports = Reports(compiled, self.count.value, rows)
+        used.fill(0)
+        return reports
+
+
+class _Local(threading.local):
+    """The memory of this thread, while no launch has it."""
+
+    memory: _Memory | None = None
+
+
+_local = _Local()
+
+
+def run_reporting(compiled: Compiled, packed: bytes, blocks: int) -> None:
+    """Run a kernel with sites; print and raise what it reports.
+
+    A launch within a launch, by a signal handler, has memory of its own; that of an interrupted launch is dropped."""
+    memory, _local.memory = _local.memory or _Memory(), None
+    run(compiled.function, packed + memory.pointer, blocks, compiled.scratch_bytes)
+    if not memory.count.value:
+        _local.memory = memory
+        return
+    reports = memory.take(compiled)
+    _local.memory = memory
+    reports.deliver()
+
+
+@dataclass(frozen=True, slots=True)
 class Reports:
-    """The records of one launch."""
+    """The records of one launch: how many there were, and those that were kept."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        self.compiled = compiled
-        self.memory = np.zeros((RECORDS + 1) * RECORD_SLOTS, np.int64)
-        self.address = self.memory.ctypes.data
+    compiled: Compiled | CudaCompiled
+    count: int
+    rows: np.ndarray
 
     def deliver(self) -> None:
         """Print what was printed, in the order of blocks and lanes; raise for the first failure."""
-        count = int(self.memory[0])
-        kept = min(count, RECORDS)
-        rows = self.memory[RECORD_SLOTS : RECORD_SLOTS * (kept + 1)].reshape(kept, RECORD_SLOTS)
+        count, rows = self.count, self.rows
         sites = self.compiled.sites
         printed = [row for row in rows if sites[row[0]].kind in ("print", "tile")]
         self._print(printed)

@@ -8,7 +8,9 @@ from typing import Any
 from tegula.backend.cache import Entry
 from tegula.codegen.sites import Site
 from tegula.ir import Kernel
+from tegula.lang.captures import Captured
 from tegula.runtime.cuda.context import Context, context, target
+from tegula.runtime.cuda.launch import launch_on_device
 from tegula.runtime.cuda.module import assembled, kept, loaded
 from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
@@ -36,6 +38,13 @@ class CudaCompiled:
     code: bytes
     stream: Stream
     """The device's default stream."""
+    captured: tuple[Captured, ...] = ()
+    """What it was made from besides its source (see `lang.captures`)."""
+
+    def launch(self, blocks: int, packed: bytes, args: tuple[Any, ...], stream: Stream | None) -> None:
+        """Launch the kernel; it runs when its stream comes to it."""
+        if blocks:
+            launch_on_device(self, blocks, packed, args, stream)
 
 
 def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -> CudaCompiled:
@@ -89,4 +98,5 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         spill_bytes=data["spills"],
         code=entry.code,
         stream=default_stream(device),
+        captured=kernel.captured,
     )

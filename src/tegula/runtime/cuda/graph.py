@@ -136,9 +136,9 @@ def _found(device: Device | str | None, stream: Stream | None) -> _Recording:
 def _recordable(device: Device | str | None) -> Device:
     try:
         return cuda_device(device)
-    except ValueError as error:
+    except LaunchError as error:
         raise LaunchError(
-            f"launches can be recorded on CUDA devices only: {error}", "pass device='cuda:0'"
+            f"launches can be recorded on CUDA devices only: {error.message}", error.help
         ) from None
 
 

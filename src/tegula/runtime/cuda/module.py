@@ -11,6 +11,7 @@ from tegula.errors import InternalError, LaunchError, RunError
 from tegula.runtime.config import config
 from tegula.runtime.cuda.context import Context
 from tegula.runtime.cuda.driver import text as error_text
+from tegula.runtime.store import disk_cache
 from tegula.target import CudaTarget
 
 SHARED_ALWAYS = 48 << 10
@@ -74,14 +75,15 @@ def _compiled_by_driver(context: Context, code: bytes) -> int:
 
 def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, bool]:
     """The entry for everything that code depends on, from the disk cache or else from `make()`; whether it was kept."""
-    store = disk.Cache(disk.directory(config.kernel_cache_dir)) if config.cache_kernels else None
-    name = disk.key([*parts, target.key, ptx.identity(config.ptxas)])
-    entry = store.get(name) if store is not None else None
+    store = disk_cache()
+    if store is None:
+        return make(), False
+    name = store.key([*parts, target.key, ptx.identity(config.ptxas)])
+    entry = store.get(name)
     if entry is not None:
         return entry, True
     entry = make()
-    if store is not None:
-        store.put(name, entry)
+    store.put(name, entry)
     return entry, False
 
 

@@ -22,22 +22,23 @@ MOST = 64
 PORTABLE, MAPPED = 1, 2
 
 
-class PinnedReports(Reports):
+class PinnedReports:
     """The records of one launch, in memory of the host that the device writes to."""
 
     def __init__(self, compiled: CudaCompiled, context: Context) -> None:
-        self.compiled = compiled  # pyright: ignore[reportAttributeAccessIssue, reportIncompatibleVariableOverride]
+        self.compiled = compiled
         self.memory = _queue(context).memory(context)
         self.address = self.memory.ctypes.data
 
     def deliver(self) -> None:
         """Print what was printed, raise for the first failure, and be ready for the next launch."""
-        if self.memory[0] == 0:
+        count = int(self.memory[0])
+        if count == 0:
             return
-        try:
-            super().deliver()
-        finally:
-            self.memory[0] = 0
+        kept = min(count, RECORDS)
+        rows = self.memory[RECORD_SLOTS : RECORD_SLOTS * (kept + 1)].reshape(kept, RECORD_SLOTS).copy()
+        self.memory[0] = 0
+        Reports(self.compiled, count, rows).deliver()
 
 
 @dataclass(slots=True)

@@ -1,0 +1,87 @@
+"""What made an object: a digest of Tegula's own sources, and the version of llvmlite."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Iterator
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+MEMO = ".sources-"
+# A file changed twice within a tick of the file system's clock keeps its times: younger files are read again.
+SETTLED_NS = 2 * 10**9
+
+_read: dict[Path, bytes] = {}
+
+
+def sources_digest(memos: Path, root: Path = ROOT) -> bytes:
+    """A digest of the contents of Tegula's files, computed once per process.
+
+    `memos`: a directory that remembers the digest under the files' sizes, times of change and inodes, so that most
+    processes need not read them. A file cannot be changed without a new time of status change (ctime)."""
+    found = _read.get(root)
+    if found is None:
+        found = _read[root] = _remembered(memos, root)
+    return found
+
+
+def _remembered(memos: Path, root: Path) -> bytes:
+    files = sorted(_files(str(root)))
+    lines = [f"{path} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_dev} {s.st_ino}" for path, s in files]
+    memo = memos / (MEMO + hashlib.sha256("\n".join(lines).encode()).hexdigest())
+    try:
+        data = memo.read_bytes()
+    except OSError:
+        data = b""
+    if len(data) == 64 and hashlib.sha256(data[:32]).digest() == data[32:]:
+        return data[:32]
+    digest = _contents(root, [path for path, _ in files])
+    if max((s.st_ctime_ns for _, s in files), default=0) < time.time_ns() - SETTLED_NS:
+        _write(memo, digest + hashlib.sha256(digest).digest())
+    return digest
+
+
+def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield entry.path, entry.stat()
+            elif entry.is_dir() and entry.name != "__pycache__":
+                yield from _files(entry.path)
+
+
+def _contents(root: Path, paths: list[str]) -> bytes:
+    digest = hashlib.sha256()
+    for path in paths:
+        data = Path(path).read_bytes()
+        digest.update(f"{os.path.relpath(path, root)} {len(data)}\n".encode() + data)
+    return digest.digest()
+
+
+def _write(memo: Path, data: bytes) -> None:
+    """Write it whole or not at all; a directory that cannot be written stays as it is."""
+    temporary = memo.with_name(f".new-{os.getpid()}-{os.urandom(8).hex()}")
+    try:
+        memo.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        temporary.write_bytes(data)
+        os.replace(temporary, memo)
+    except OSError:
+        return
+
+
+@cache
+def llvmlite_version() -> bytes:
+    """What identifies the installed llvmlite, without importing it."""
+    spec = find_spec("llvmlite")
+    if spec is None or spec.origin is None:
+        return b"none"
+    version = Path(spec.origin).parent / "_version.py"
+    if version.exists():
+        return version.read_bytes()
+    from importlib.metadata import version as installed
+
+    return installed("llvmlite").encode()

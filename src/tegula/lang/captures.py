@@ -1,0 +1,117 @@
+"""What a kernel took from outside itself while it was traced, so that a launch sees when that has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from tegula.lang.definition import Definition
+
+Fetch = Callable[[Any], Any]
+Captured = tuple[Fetch, str, Any]
+"""`fetch(name)` is `value` as long as nothing has changed."""
+
+
+class Captures:
+    """Collects captures. Names of the standard library are left out: nobody rebinds those."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[int, str], Captured] = {}
+
+    def lookup(self, definition: Definition) -> Fetch:
+        """`definition.lookup` that also notes what was asked for."""
+        if (definition.function.__module__ or "").startswith("tegula.stdlib."):
+            return definition.lookup
+
+        def look(name: str) -> Any:
+            value = definition.lookup(name)
+            if isinstance(value, ModuleType) and value.__name__ == "tegula":
+                return value
+            function = definition.function
+            free = function.__code__.co_freevars
+            if name in free:
+                cell = (function.__closure__ or ())[free.index(name)]
+                self._note(id(cell), name, cell.__getattribute__, "cell_contents")
+            else:
+                self._note(id(function.__globals__), name, function.__globals__.get, name)
+            return value
+
+        return look
+
+    def attribute(self, owner: object, name: str) -> None:
+        """Note that an attribute of a module or class was read."""
+        self._note(id(owner), name, partial(_attribute, owner), name)
+
+    def _note(self, owner: int, label: str, fetch: Fetch, name: str) -> None:
+        if (owner, label) in self.found:
+            return
+        value = fetch(name)
+        if _may_change(value):
+            self.found[owner, label] = (_Content(fetch, _content(value)), name, True)
+        else:
+            self.found[owner, label] = (fetch, name, value)
+
+
+def _attribute(owner: object, name: str) -> Any:
+    return getattr(owner, name, None)
+
+
+def _may_change(x: object) -> bool:
+    """Whether an object may come to hold something else."""
+    return isinstance(x, list | dict | np.ndarray) or (isinstance(x, tuple) and any(map(_may_change, x)))
+
+
+class _Content:
+    """Fetches True as long as a container holds what it held."""
+
+    def __init__(self, fetch: Fetch, content: object) -> None:
+        self.fetch = fetch
+        self.content = content
+
+    def __call__(self, name: str) -> bool:
+        return _content(self.fetch(name)) == self.content
+
+
+def _content(x: Any) -> object:
+    """A snapshot that equals that of another value only if kernels would see the same."""
+    if isinstance(x, np.ndarray):
+        return (np.ndarray, x.dtype.str, x.shape, x.tobytes())
+    if isinstance(x, list | tuple):
+        return (type(x), *map(_content, x))
+    if isinstance(x, dict):
+        return (dict, *((_content(k), _content(v)) for k, v in x.items()))
+    if isinstance(x, bool | int | float | complex | str):
+        return (type(x), repr(x))
+    return _Same(x)
+
+
+class _Same:
+    """Equals what refers to the same object."""
+
+    def __init__(self, x: object) -> None:
+        self.x = x
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.x is self.x
+
+
+def unchanged(captured: Captured) -> bool:
+    """Whether a capture still means the same: the same object, or an equal number or string of the same type."""
+    fetch, name, value = captured
+    try:
+        found = fetch(name)
+    except (ValueError, AttributeError):  # a variable of an enclosing function that was deleted
+        return False
+    return found is value or (
+        isinstance(value, bool | int | float | str) and _content(found) == _content(value)
+    )
+
+
+def refreshed(captured: Captured) -> Captured:
+    """An unchanged capture with the object that the name stands for now."""
+    fetch, name, _ = captured
+    return fetch, name, fetch(name)

@@ -1,0 +1,99 @@
+"""The quick way of a launch: a function made for the parameters of one kernel.
+
+It takes the arguments that launches mostly bring (tg.arrays that share no bytes, plain numbers) for forms of the kernel
+that are compiled already, and leaves everything else, errors included, to `resolve`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from tegula.lang.annotations import ArrayAnnotation
+from tegula.lang.definition import Parameter
+from tegula.runtime.config import config
+from tegula.runtime.pack import FORMATS
+from tegula.types import DType
+
+if TYPE_CHECKING:
+    from tegula.runtime.compile import Compiled
+    from tegula.runtime.cuda.compile import CudaCompiled
+
+    Form = Compiled | CudaCompiled
+
+Ready = dict[tuple[Any, ...], "Form"]
+"""Compiled forms by what `key` gives."""
+Quick = Callable[[Any, Sequence[Any]], "tuple[Form, bytes] | None"]
+
+MOST_ARRAYS = 10
+"""Kernels with more of them are launched by the general way, which compares pairs in a loop too."""
+
+_TEXT = """
+def quick(plan, args):
+    try:
+        {names} = args
+        if {fits}:
+            form = ready[{key}]
+            for fetch, name, value in form.captured:
+                if fetch(name) is not value:
+                    return None
+            return form, pack({values}) + plan.packed
+    except failures:
+        pass
+    return None
+"""
+_FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, struct.error)
+
+
+def key(plan_number: int, arrays: Sequence[int]) -> tuple[Any, ...]:
+    """What a quick launch finds its form by: the launch class, the modes, what the arrays are specialised on."""
+    return (plan_number, config.mode, config.cpu_target, *arrays)
+
+
+def make_quick(parameters: Sequence[Parameter], ready: Ready) -> Quick:
+    """The quick way for a kernel, which is never taken if there are parameters of a kind that it does not know.
+
+    A form is found only for arrays that it was compiled for, so annotations of arrays are not compared again."""
+    arrays: list[str] = []
+    fits: list[str] = []
+    values: list[str] = []
+    layout = "<"
+    for k, p in enumerate(parameters):
+        name, wanted = f"a{k}", p.annotation
+        if isinstance(wanted, ArrayAnnotation):
+            arrays.append(name)
+            values.append(f"{name}.packed")
+            layout += f"{8 + 16 * wanted.ndim}s"
+        elif isinstance(wanted, DType) and wanted.name in FORMATS:
+            fits.append(_is_number(name, wanted))
+            values.append(name)
+            layout += f"{FORMATS[wanted.name]}{8 - wanted.bits // 8}x"
+        else:
+            return _never
+    if len(arrays) > MOST_ARRAYS:
+        return _never
+    fits += [f"({a}.low >= {b}.high or {b}.low >= {a}.high)" for a, b in combinations(arrays, 2)]
+    ids = "".join(f", {a}.launch_id" for a in arrays)
+    text = _TEXT.format(
+        names="".join(f"a{k}, " for k in range(len(parameters))) or "()",
+        fits=" and ".join(fits) or "True",
+        key=f"plan.number, config.mode, config.cpu_target{ids}",
+        values=", ".join(values),
+    )
+    scope = {"ready": ready, "config": config, "pack": struct.Struct(layout).pack, "failures": _FAILURES}
+    exec(compile(text, f"<launch of {len(parameters)} arguments>", "exec"), scope)
+    return scope["quick"]
+
+
+def _never(plan: Any, args: Sequence[Any]) -> None:
+    return None
+
+
+def _is_number(name: str, wanted: DType) -> str:
+    """The test of a plain number that the type takes without a loss; struct refuses those out of range."""
+    if wanted.is_bool:
+        return f"type({name}) is bool"
+    if wanted.is_int:
+        return f"type({name}) is int"
+    return f"(type({name}) is float or type({name}) is int)"

@@ -1,0 +1,107 @@
+"""From the arguments of a launch to a compiled form of the kernel and the bytes that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tegula.errors import LaunchError
+from tegula.ir import AccessClass, LaunchClass
+from tegula.runtime import quick
+from tegula.runtime.array import SPECIALISATIONS, array, device_of
+from tegula.runtime.config import config
+from tegula.runtime.device import CPU, Device
+from tegula.runtime.kernel import Kernel, Specialisation
+from tegula.runtime.pack import adopted
+from tegula.types import ArrayType, Type
+
+if TYPE_CHECKING:
+    from tegula.runtime.launch import Plan
+    from tegula.runtime.quick import Form
+
+KNOWN = frozenset({array, int, float, bool})
+"""Types of arguments that are taken as they are."""
+
+
+def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, bytes]:
+    """The compiled form for these arguments, and their bytes. LaunchError for arguments that do not fit."""
+    args, packed = _packed(kernel, args)
+    ids, pairs = [n for n, _ in packed], overlaps(args)
+    key = (plan.number, *ids, *pairs, config.mode, config.cpu_target)
+    forms = kernel.forms.get(key)
+    if forms is None:
+        found = [SPECIALISATIONS[n] for n in ids]
+        wanted = specialisation(found, plan.launch, pairs, _device_of(kernel, plan, found))
+        forms = kernel.forms[key] = kernel.forms_for(wanted)
+    compiled = forms.current()
+    for k in compiled.writes:
+        if not args[k].writeable:
+            raise LaunchError(
+                f"kernel {kernel.name}: argument '{kernel.parameters[k].name}' is written, but its memory is "
+                "read-only",
+                "copy it: tg.array(...)",
+            )
+    if not pairs:
+        arrays = [a.launch_id for a in args if type(a) is array]
+        kernel.ready[quick.key(plan.number, arrays)] = compiled
+    return compiled, b"".join([data for _, data in packed]) + plan.packed
+
+
+def _packed(kernel: Kernel, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[tuple[int, bytes]]]:
+    """The arguments with foreign arrays adopted, and what each is specialised on, with its bytes."""
+    packers = kernel.packers
+    if len(args) != len(packers):
+        names = ", ".join(p.name for p in kernel.parameters)
+        help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
+        raise LaunchError(f"{kernel.name} takes {len(packers)} arguments ({names}), got {len(args)}", help)
+    try:
+        if not KNOWN.issuperset(map(type, args)):
+            args = tuple(adopted(p, value) for p, value in zip(kernel.parameters, args, strict=True))
+        return args, [pack(value) for pack, value in zip(packers, args, strict=True)]
+    except LaunchError as error:
+        raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
+
+
+def overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
+    """Pairs of array arguments that share bytes."""
+    arrays = [(k, a.low, a.high) for k, a in enumerate(args) if type(a) is array]
+    found: list[tuple[int, int]] = []
+    for at, (i, low, high) in enumerate(arrays):
+        for j, other_low, other_high in arrays[at + 1 :]:
+            if low < other_high and other_low < high:
+                found.append((i, j))
+    return found
+
+
+def _device_of(kernel: Kernel, plan: Plan, found: Sequence[Any]) -> Device:
+    """Where the arrays among the arguments are: all on one device, or a LaunchError."""
+    homes = {
+        p.name: device_of(known)
+        for p, known in zip(kernel.parameters, found, strict=True)
+        if isinstance(known, tuple)
+    }
+    if len(set(homes.values())) > 1:
+        places = ", ".join(f"'{name}' is on {home}" for name, home in homes.items())
+        raise LaunchError(
+            f"kernel {kernel.name}: the arrays are on several devices: {places}",
+            "copy them to one device: a.to(device)",
+        )
+    return next(iter(homes.values()), plan.device)
+
+
+def specialisation(
+    found: Sequence[Any], launch: LaunchClass, overlap: Sequence[tuple[int, int]], device: Device = CPU
+) -> Specialisation:
+    """What a form must be compiled for: `found` says it of each argument, `overlap` which arrays share bytes."""
+    types: list[Type] = []
+    access: list[AccessClass | None] = []
+    for k, argument in enumerate(found):
+        if isinstance(argument, tuple):
+            dtype, ndim, known = argument[:3]
+            others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
+            types.append(ArrayType(dtype, ndim))
+            access.append(AccessClass(known.align, known.contiguous, known.dense, others))
+        else:
+            types.append(argument)
+            access.append(None)
+    return Specialisation(tuple(types), launch, tuple(access), device)

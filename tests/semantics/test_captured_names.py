@@ -1,0 +1,160 @@
+"""Captured names: a launch sees what they stand for now."""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+OFFSET = 1.0
+TABLE = np.array([1.0, 2.0], np.float32)
+LIST = [1.0, 2.0]
+settings = ModuleType("settings")
+settings.LEVEL = 1.0  # type: ignore[attr-defined]
+
+
+class Options:
+    LEVEL = 1.0
+
+
+@tg.func
+def helper(x: float):
+    return x + OFFSET
+
+
+@tg.kernel
+def direct(out: tg.array[float]):
+    out[0] = OFFSET
+
+
+@tg.kernel
+def through_function(out: tg.array[float]):
+    out[0] = helper(0.0)
+
+
+@tg.kernel
+def from_table(out: tg.array[float]):
+    v = TABLE
+    out[0] = v[0]
+
+
+@tg.kernel
+def from_list(out: tg.array[float]):
+    out[0] = LIST[0]
+
+
+@tg.kernel
+def from_module(out: tg.array[float]):
+    out[0] = settings.LEVEL
+
+
+@tg.kernel
+def from_class(out: tg.array[float]):
+    out[0] = Options.LEVEL
+
+
+@tg.kernel
+def from_static(out: tg.array[float]):
+    out[0] = tg.static(OFFSET * 1.0)
+
+
+def first(kernel):
+    out = tg.zeros(1)
+    tg.launch(kernel, 1, outputs=[out])
+    return out.list()[0]
+
+
+@pytest.mark.parametrize("kernel", [direct, through_function, from_static])
+def test_a_global_bound_anew_is_seen(kernel, monkeypatch):
+    assert [first(kernel), first(kernel)] == [1.0, 1.0]
+    monkeypatch.setitem(globals(), "OFFSET", 2.5)
+    assert [first(kernel), first(kernel)] == [2.5, 2.5]
+    monkeypatch.setitem(globals(), "OFFSET", 1.0)
+    assert first(kernel) == 1.0
+
+
+def test_a_function_defined_anew_is_seen(monkeypatch):
+    assert first(through_function) == 1.0
+
+    @tg.func
+    def other(x: float):
+        return x - 7.0
+
+    monkeypatch.setitem(globals(), "helper", other)
+    assert first(through_function) == -7.0
+
+
+def test_a_container_changed_in_place_is_seen():
+    assert (first(from_table), first(from_list)) == (1.0, 1.0)
+    TABLE[0] = LIST[0] = 3.0
+    try:
+        assert (first(from_table), first(from_list)) == (3.0, 3.0)
+    finally:
+        TABLE[0] = LIST[0] = 1.0
+    assert (first(from_table), first(from_list)) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize(("kernel", "owner"), [(from_module, settings), (from_class, Options)])
+def test_an_attribute_set_anew_is_seen(kernel, owner, monkeypatch):
+    assert first(kernel) == 1.0
+    monkeypatch.setattr(owner, "LEVEL", -4.0)
+    assert first(kernel) == -4.0
+
+
+def test_a_variable_of_an_enclosing_function_is_seen():
+    scale = 1.0
+
+    @tg.kernel
+    def scaled(out: tg.array[float]):
+        out[0] = scale  # noqa: F821
+
+    assert first(scaled) == 1.0
+    scale = 2.0
+    assert first(scaled) == 2.0
+    del scale
+    with pytest.raises(tg.CompileError, match="scale"):
+        first(scaled)
+
+
+def test_a_name_that_comes_to_hide_a_builtin_is_seen(monkeypatch):
+    @tg.kernel
+    def rounded(out: tg.array[float]):
+        out[0] = abs(-1.0)
+
+    @tg.func
+    def other(x: float):
+        return x * 5.0
+
+    assert first(rounded) == 1.0
+    monkeypatch.setitem(globals(), "abs", other)
+    assert first(rounded) == -5.0
+
+
+def test_the_type_of_a_number_counts(monkeypatch):
+    @tg.kernel
+    def more(out: tg.array[float]):
+        out[0] = OFFSET + 1.0
+
+    monkeypatch.setitem(globals(), "OFFSET", 1.0)
+    assert first(more) == 2.0
+    monkeypatch.setitem(globals(), "OFFSET", 1)
+    with pytest.raises(tg.CompileError, match="mixes"):
+        first(more)
+
+
+def test_a_change_to_what_kernels_cannot_use_is_refused(monkeypatch):
+    assert first(direct) == 1.0
+    monkeypatch.setitem(globals(), "OFFSET", SimpleNamespace())
+    with pytest.raises(tg.CompileError, match="OFFSET"):
+        first(direct)
+
+
+def test_an_equal_number_compiles_nothing(monkeypatch):
+    assert first(direct) == 1.0
+    forms = [f for each in direct.forms.values() for f in each.made]
+    monkeypatch.setitem(globals(), "OFFSET", float("1.0"))
+    assert first(direct) == 1.0
+    assert [f for each in direct.forms.values() for f in each.made] == forms
