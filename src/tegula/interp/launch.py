@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.interp import lanes, memory, tiles
-from tegula.interp.machine import Machine, RunValue
+from tegula.interp import group, lanes, memory, tiles
+from tegula.interp.lowered import Block, Place, Spread
+from tegula.interp.machine import Machine, Mask, RunValue
 from tegula.interp.report import Report
-from tegula.ir import Kernel
+from tegula.ir import Kernel, Value
+from tegula.layout import Layout
 from tegula.ops.base import element
 from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
 
 # The handlers of all op families, registered by importing their modules.
-FAMILIES = (lanes, memory, tiles)
+FAMILIES = (group, lanes, memory, tiles)
 
 
 def run(
@@ -35,6 +37,33 @@ def run(
 
     LaunchError for arguments that do not fit; after all blocks, the first OutOfBounds or KernelAssertion;
     DivergentCooperativeOp at once."""
+    values = _values(kernel, args, dims, block_dim)
+    _run_blocks(kernel, values, dims, Machine, print_line)
+
+
+def run_lowered(
+    kernel: Kernel,
+    args: Sequence[Any],
+    dims: Sequence[int],
+    block_dim: int | None,
+    layouts: Mapping[Value, Layout],
+    places: Mapping[Value, Place],
+    threads: int,
+    print_line: Callable[[str], None] = print,
+) -> None:
+    """`run` for a kernel that was lowered to the threads of a block: the layout of each tile value, the place of each
+    buffer and stack in shared memory, and the number of threads (whole warps, at least block_dim) say how.
+
+    DataRace where threads of a block touch the same bytes in no fixed order."""
+    values = _values(kernel, args, dims, block_dim)
+    block = Block(kernel, values, Spread(layouts, places, threads))
+    _run_blocks(kernel, values, dims, block.machine, print_line)
+
+
+def _values(
+    kernel: Kernel, args: Sequence[Any], dims: Sequence[int], block_dim: int | None
+) -> list[RunValue]:
+    """The parameters' values, if launch and arguments fit the kernel."""
     launch = kernel.launch
     block_dim = launch.block_dim if block_dim is None else block_dim
     if block_dim != launch.block_dim or len(dims) != launch.ndim:
@@ -48,26 +77,43 @@ def run(
         raise LaunchError(
             f"kernel {kernel.name} is specialised for whole blocks, got {tuple(dims)} x {block_dim}"
         )
-    values = [
+    return [
         _argument(name, param.type, arg, block_dim)
         for name, param, arg in zip(kernel.param_names, kernel.params, args, strict=True)
     ]
+
+
+MakeMachine = Callable[[int, Mask, Report, int, Sequence[np.ndarray]], Machine]
+
+
+def _run_blocks(
+    kernel: Kernel,
+    values: Sequence[RunValue],
+    dims: Sequence[int],
+    make: MakeMachine,
+    print_line: Callable[[str], None],
+) -> None:
     report = Report(kernel, print_line)
     with np.errstate(all="ignore"):
-        for block in range(-(-total // block_dim)):
-            _run_block(kernel, values, dims, block, report)
+        for block in range(-(-math.prod(dims) // kernel.launch.block_dim)):
+            _run_block(kernel, values, dims, block, report, make)
     report.finish()
 
 
 def _run_block(
-    kernel: Kernel, values: Sequence[RunValue], dims: Sequence[int], block: int, report: Report
+    kernel: Kernel,
+    values: Sequence[RunValue],
+    dims: Sequence[int],
+    block: int,
+    report: Report,
+    make: MakeMachine,
 ) -> None:
     lane_count = kernel.launch.block_dim
     linear = np.arange(lane_count, dtype=np.int64) + block * lane_count
     present = linear < math.prod(dims)
     inside = np.where(present, linear, 0)
     tid = [component.astype(np.int32) for component in np.unravel_index(inside, tuple(dims))]
-    machine = Machine(lane_count, present, report, block, tid)
+    machine = make(lane_count, present, report, block, tid)
     machine.region(kernel.body, values, present)
 
 

@@ -11,11 +11,22 @@ from tegula.errors import DivergentCooperativeOp, InternalError, KernelAssertion
 from tegula.interp.report import Report
 from tegula.ir import Op, Region, Value
 from tegula.ops.base import TileOp
-from tegula.types import ArrayType, BufType, DType, MatType, TileType, VecType
+from tegula.ops.stack import stack_type
+from tegula.types import (
+    ArrayType,
+    BufType,
+    DType,
+    MatType,
+    TileType,
+    VecType,
+    element_shape,
+    scalar_of,
+    to_numpy,
+)
 
 # A run-time value. Per-lane values: an array [lanes, *element_shape]. Tiles: an array [*shape,
 # *element_shape] that nobody writes to. Arrays and buffers: an array that is a view of their memory, or a
-# list of one such view per lane where the lanes hold different ones. Stacks: `memory.Stack`.
+# list of one such view per lane where the lanes hold different ones. Stacks: `Stack`.
 RunValue: TypeAlias = Any
 Mask: TypeAlias = np.ndarray
 
@@ -33,6 +44,14 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
         return handler
 
     return register
+
+
+class Stack:
+    """A stack's elements and how many there are."""
+
+    def __init__(self, elements: np.ndarray) -> None:
+        self.elements = elements
+        self.count = 0
 
 
 class Machine:
@@ -66,6 +85,20 @@ class Machine:
     def broadcast(self, x: np.ndarray) -> np.ndarray:
         """One element, in every lane."""
         return np.broadcast_to(x, (self.lanes, *np.shape(x))).copy()
+
+    # Memory -------------------------------------------------------------------------------------------------
+
+    def new_buffer(self, op: Op) -> RunValue:
+        """The memory of `buf.new`, holding its tile."""
+        return np.array(self.env[op.operands[0]], order="C")
+
+    def new_stack(self, op: Op) -> RunValue:
+        """An empty stack."""
+        t = stack_type(op.attrs["type"])
+        return Stack(np.zeros((t.capacity, *element_shape(t.dtype)), to_numpy(scalar_of(t.dtype))))
+
+    def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
+        """Called for each access of elements by lanes, which touch array[at], lane by lane."""
 
     # Running ------------------------------------------------------------------------------------------------
 

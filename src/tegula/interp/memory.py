@@ -14,7 +14,7 @@ from tegula.ir import Op, Value
 from tegula.ops import scalar
 from tegula.ops.base import element
 from tegula.ops.buffer import buffer_type
-from tegula.types import StackType, element_shape, scalar_of, to_numpy
+from tegula.types import element_shape, scalar_of, to_numpy
 
 Combine = Callable[..., np.ndarray]
 
@@ -54,7 +54,9 @@ def accesses(
         for k in np.flatnonzero(~inside)[:1]:
             shape, index = array.shape[: len(picked)], [int(i[k]) for i in picked]
             m.report.out_of_bounds(op, target, index, shape, m.block, int(lanes[k]))
-        yield array, lanes[inside], tuple(i[inside] for i in picked)
+        here = tuple(i[inside] for i in picked)
+        m.touched(op, array, lanes[inside], here)
+        yield array, lanes[inside], here
 
 
 def _load(m: Machine, op: Op, mask: Mask) -> np.ndarray:
@@ -228,7 +230,7 @@ def _buf_view(m: Machine, op: Op, buffer: np.ndarray, numbers: list[int], lane: 
 
 @handles("buf.new")
 def run_new(m: Machine, op: Op, mask: Mask) -> Any:
-    return np.array(m.env[op.operands[0]], order="C")
+    return m.new_buffer(op)
 
 
 @handles("buf.read")
@@ -261,17 +263,9 @@ def run_reshape(m: Machine, op: Op, mask: Mask) -> Any:
 # Stacks -----------------------------------------------------------------------------------------------------
 
 
-class Stack:
-    """A stack's elements and how many there are."""
-
-    def __init__(self, t: StackType) -> None:
-        self.elements = np.zeros((t.capacity, *element_shape(t.dtype)), to_numpy(scalar_of(t.dtype)))
-        self.count = 0
-
-
 @handles("stack.new")
 def run_stack_new(m: Machine, op: Op, mask: Mask) -> Any:
-    return Stack(op.attrs["type"])
+    return m.new_stack(op)
 
 
 @handles("stack.push")

@@ -109,7 +109,7 @@ def run_tile_atomic(m: Machine, op: Op, mask: Mask) -> Any:
 # Regions ----------------------------------------------------------------------------------------------------
 
 
-def _elements(
+def run_elements(
     m: Machine, region: Region, args: Sequence[np.ndarray], present: np.ndarray | None = None
 ) -> np.ndarray:
     """Run a region once per element: args are [n, *element_shape]."""
@@ -130,19 +130,29 @@ def run_map(m: Machine, op: Op, mask: Mask) -> Any:
         else:
             x = m.group(operand)
             args.append(np.broadcast_to(x, (t.size, *x.shape)).copy())
-    out = _elements(m, op.regions[0], args, elements_present(m, t).reshape(-1))
+    out = run_elements(m, op.regions[0], args, elements_present(m, t).reshape(-1))
     return fill_absent(m, t, out.reshape(*t.shape, *out.shape[1:]))
 
 
-def _fold(m: Machine, region: Region, x: np.ndarray) -> np.ndarray:
+def fold(m: Machine, region: Region, x: np.ndarray) -> np.ndarray:
     """Combine x over its first dimension, neighbours first; the others are [n, *element_shape]."""
     while len(x) > 1:
         pairs = len(x) // 2
         left, right = x[0 : 2 * pairs : 2], x[1 : 2 * pairs : 2]
         element = x.shape[2:]
-        combined = _elements(m, region, [left.reshape(-1, *element), right.reshape(-1, *element)])
+        combined = run_elements(m, region, [left.reshape(-1, *element), right.reshape(-1, *element)])
         x = np.concatenate([combined.reshape(pairs, *x.shape[1:]), x[2 * pairs :]])
     return x[0]
+
+
+def _filled_parts(m: Machine, op: Op) -> list[int]:
+    """Which parts of a partial reduction had an element: their first one is inside the tile and of a lane that is
+    there."""
+    extent = list(op.attrs["extent"])
+    if op.attrs["lanes"]:
+        extent[-1] = m.count
+    bases = op.attrs["bases"]
+    return [k for k, base in enumerate(bases) if all(i < n for i, n in zip(base, extent, strict=True))]
 
 
 @handles("tile.reduce")
@@ -150,11 +160,13 @@ def run_reduce(m: Machine, op: Op, mask: Mask) -> Any:
     t, made = tile_of(op.operands[0]), tile_of(op.results[0])
     tile, axis, rank = m.env[op.operands[0]], op.attrs["axis"], len(t.shape)
     element = tile.shape[rank:]
+    if "bases" in op.attrs:
+        tile = np.take(tile, _filled_parts(m, op), axis or 0)
     if t.partial and (axis is None or axis == rank - 1):
         tile = np.take(tile, np.arange(m.count), rank - 1)
     lines = tile.reshape(-1, 1, *element) if axis is None else np.moveaxis(tile, axis, 0)
     lines = lines.reshape(lines.shape[0], -1, *element)
-    return fill_absent(m, made, _fold(m, op.regions[0], lines).reshape(*made.shape, *element))
+    return fill_absent(m, made, fold(m, op.regions[0], lines).reshape(*made.shape, *element))
 
 
 @handles("tile.argreduce")
@@ -176,7 +188,7 @@ def run_scan(m: Machine, op: Op, mask: Mask) -> Any:
         x = np.concatenate([m.group(op.operands[1])[None], x[:-1]])
     distance = 1
     while distance < len(x):
-        combined = _elements(m, op.regions[0], [x[:-distance], x[distance:]])
+        combined = run_elements(m, op.regions[0], [x[:-distance], x[distance:]])
         x = np.concatenate([x[:distance], combined])
         distance *= 2
     out = np.zeros((t.size, *element), tile.dtype)

@@ -1,0 +1,203 @@
+"""Running a kernel that was lowered to the threads of a GPU block: buffers lie at their places in shared memory, and
+what threads touch between barriers is checked for races."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tegula.interp.holders import Held
+from tegula.interp.machine import Machine, Mask, RunValue, Stack
+from tegula.interp.races import Access, Races, Region, regions_of
+from tegula.interp.report import Report
+from tegula.interp.touches import RULES, Touch
+from tegula.ir import Kernel, Op, Value
+from tegula.layout import Layout
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import buffer_type
+from tegula.ops.stack import stack_type
+from tegula.ops.tile import TileEmpty
+from tegula.types import ArrayType, ElementType, StackType, components, element_shape, scalar_of, to_numpy
+
+COUNT_BYTES = 16
+"""Before the elements of a stack: how many there are."""
+
+
+class Place(Protocol):
+    """Where a buffer or stack lies in shared memory: bytes, and the strides of its elements in scalars."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def strides(self) -> tuple[int, ...]: ...
+
+
+@dataclass(slots=True)
+class Spread:
+    """How a kernel is spread over the `threads` of a block: the layout of each tile value, the place of each buffer
+    and stack."""
+
+    layouts: Mapping[Value, Layout]
+    places: Mapping[Value, Place]
+    threads: int
+
+
+@dataclass(slots=True)
+class Copy:
+    """An asynchronous copy in flight: what its buffer will hold, and which thread copies what."""
+
+    op: Op
+    buffer: np.ndarray
+    value: np.ndarray
+    pairs: Held
+
+
+class SharedStack(Stack):
+    """A stack in shared memory: `memory` is its count, an array of one int32."""
+
+    def __init__(self, memory: np.ndarray, elements: np.ndarray) -> None:
+        self.memory, self.elements = memory, elements
+
+    @property
+    def count(self) -> int:
+        return int(self.memory[0])
+
+    @count.setter
+    def count(self, n: int) -> None:
+        self.memory[0] = n
+
+
+class GroupMachine(Machine):
+    """A block of a lowered kernel. Lane k is thread k; the threads after the last lane are absent lanes too."""
+
+    def __init__(
+        self,
+        lanes: int,
+        present: Mask,
+        report: Report,
+        block: int,
+        tid: Sequence[np.ndarray],
+        spread: Spread,
+        shared: np.ndarray,
+        races: Races,
+    ) -> None:
+        super().__init__(lanes, present, report, block, tid)
+        self.layouts, self.places, self.threads = spread.layouts, spread.places, spread.threads
+        self.shared, self.races = shared, races
+        self.started: list[Copy] = []
+        self.committed: list[list[Copy]] = []
+        self.apart = False
+        """Whether each lane runs on its own."""
+        self.active = present
+        """The lanes that ran the last op."""
+
+    def op(self, op: Op, mask: Mask) -> None:
+        outer, self.apart = self.apart, self.apart or op.NAME == "lanes"
+        super().op(op, mask)
+        self.apart, self.active = outer, mask
+        rule = RULES.get(op.NAME)
+        if rule is not None:
+            for touch in rule(self, op):
+                self._record(Access(op, touch.kind), touch)
+
+    def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
+        """What all lanes do together, surplus threads do too."""
+        assert isinstance(op, TileOp)
+        for effect in op.effects():
+            here = np.array(at).reshape(len(at), -1)
+            who = lanes
+            if not self.apart and len(lanes) and (here == here[:, :1]).all():
+                who, here = np.arange(self.threads), np.repeat(here[:, :1], self.threads, axis=1)
+            scalar = isinstance(op.operands[0].type, ArrayType)
+            self._record(Access(op, effect.kind, scalar), Touch(effect.kind, array, who, here))
+
+    def _record(self, access: Access, touch: Touch) -> None:
+        offsets, size = _offsets(touch)
+        base = touch.array.__array_interface__["data"][0]
+        per = len(offsets) // max(1, len(touch.threads))
+        self.races.touch(access, np.repeat(touch.threads, per), base, offsets, size)
+
+    # Shared memory ------------------------------------------------------------------------------------------
+
+    def new_buffer(self, op: Op) -> RunValue:
+        t = buffer_type(op.results[0].type)
+        place = self.places[op.results[0]]
+        view = _view(self.shared, place.offset, t.dtype, t.shape, place.strides)
+        if not isinstance(op.operands[0].owner, TileEmpty):
+            view[...] = self.env[op.operands[0]]
+        return view
+
+    def new_stack(self, op: Op) -> RunValue:
+        t = stack_type(op.results[0].type)
+        place = self.places[op.results[0]]
+        count = self.shared[place.offset : place.offset + 4].view(np.int32)
+        at = place.offset + COUNT_BYTES
+        made = SharedStack(count, _view(self.shared, at, t.dtype, (t.capacity,), (components(t.dtype),)))
+        made.count = 0
+        return made
+
+    def barrier(self) -> None:
+        self.races.barrier()
+
+    def arrived(self, copy: Copy) -> None:
+        """A copy is complete: its threads have written."""
+        copy.buffer[...] = copy.value
+        touch = Touch("write", copy.buffer, copy.pairs.threads, copy.pairs.at)
+        offsets, size = _offsets(touch)
+        self.races.landed(copy.buffer.__array_interface__["data"][0], offsets, size)
+        self._record(Access(copy.op, "write"), touch)
+
+
+def _view(
+    shared: np.ndarray, offset: int, dtype: ElementType, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> np.ndarray:
+    """Elements in shared memory; `strides` in scalars."""
+    scalar, inner = to_numpy(scalar_of(dtype)), element_shape(dtype)
+    steps = [s * scalar.itemsize for s in strides]
+    packed = [math.prod(inner[k + 1 :]) * scalar.itemsize for k in range(len(inner))]
+    return np.ndarray((*shape, *inner), scalar, shared.data, offset, (*steps, *packed))
+
+
+def _offsets(touch: Touch) -> tuple[np.ndarray, int]:
+    """Where the scalars of the elements begin, from the array's first one, thread by thread; their size."""
+    a, rank = touch.array, len(touch.at)
+    at = sum((i * s for i, s in zip(touch.at, a.strides, strict=False)), np.zeros(len(touch.threads), np.int64))
+    for n, s in zip(a.shape[rank:], a.strides[rank:], strict=True):
+        at = (at[:, None] + np.arange(n) * s).reshape(-1)
+    return at, a.itemsize
+
+
+class Block:
+    """Makes the machines of a launch's blocks."""
+
+    def __init__(self, kernel: Kernel, values: Sequence[RunValue], spread: Spread) -> None:
+        self.spread = spread
+        size = max((p.offset + p.size for p in spread.places.values()), default=0)
+        self.shared = np.zeros(size, np.uint8)
+        arrays = [
+            (name, value)
+            for name, p, value in zip(kernel.param_names, kernel.params, values, strict=True)
+            if isinstance(p.type, ArrayType)
+        ]
+        self.races = Races(spread.threads, [*self._shared_region(), *regions_of(arrays)])
+
+    def _shared_region(self) -> list[Region]:
+        sizes = [4] * any(isinstance(v.type, StackType) for v in self.spread.places)
+        sizes += [to_numpy(scalar_of(v.type.dtype)).itemsize for v in self.spread.places]  # type: ignore[union-attr]
+        start = self.shared.__array_interface__["data"][0]
+        return [Region("shared memory", start, len(self.shared), math.gcd(*sizes), True)] if sizes else []
+
+    def machine(
+        self, lanes: int, present: Mask, report: Report, block: int, tid: Sequence[np.ndarray]
+    ) -> Machine:
+        """A new block: its shared memory holds anything."""
+        self.shared[...] = 255
+        self.races.new_block()
+        return GroupMachine(lanes, present, report, block, tid, self.spread, self.shared, self.races)
+

@@ -1,0 +1,182 @@
+"""Data races among the threads of a block: what each has touched since the last barrier."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tegula.errors import InternalError, rendered
+from tegula.ir import Op
+from tegula.source import Location
+
+DONE = {"read": "reads", "write": "writes", "atomic": "updates", "issue": "fills"}
+
+
+class DataRace(InternalError):
+    """Two threads of a block touch the same bytes, one of them writing, with no barrier between: a barrier is missing.
+    `before`, `after`: the accesses; `threads`: theirs; `where`: the bytes."""
+
+    def __init__(self, before: Access, after: Access, threads: tuple[int, int], where: str) -> None:
+        self.before, self.after, self.threads, self.where = before, after, threads, where
+        message = f"thread {threads[1]} {DONE[after.kind]} {where} ({after.op.NAME})"
+        other = f"thread {threads[0]} {DONE[before.kind]} them ({before.op.NAME}), with no barrier between"
+        notes: list[tuple[Location, str]] = [(before.op.loc, f"before it, {other}")]
+        super().__init__(rendered("data-race", after.op.loc, message, notes))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`kind`: read, write, atomic, or issue (a copy in flight). `scalar`: by lane code, each lane on its own."""
+
+    op: Op
+    kind: str
+    scalar: bool = False
+
+
+def _clash(a: Access, b: Access, shared: bool) -> bool:
+    """Whether two accesses of one place by different threads need an order. Scalar accesses of arrays have none."""
+    if a.kind == b.kind in ("read", "atomic"):
+        return False
+    return shared or not (a.scalar and b.scalar)
+
+
+@dataclass(slots=True)
+class Region:
+    """Memory that arrays share, or the shared memory of a block, in units that accesses are multiples of. `slots`: for
+    each kind of access the first thread that made one to each unit, and the first other one, as entries of the log."""
+
+    name: str
+    start: int
+    size: int
+    unit: int
+    shared: bool
+    slots: dict[tuple[str, bool], np.ndarray] = field(default_factory=dict)
+    flying: np.ndarray | None = None
+
+    def entries(self, access: Access) -> np.ndarray:
+        key = (access.kind, access.scalar)
+        if key not in self.slots:
+            self.slots[key] = np.full((2, self.size // self.unit), -1, np.int64)
+        return self.slots[key]
+
+
+class Races:
+    """The log of a block. Threads of one dynamic op are not compared with each other: no barrier could part them."""
+
+    def __init__(self, threads: int, regions: Iterable[Region]) -> None:
+        self.threads = threads
+        self.regions = sorted(regions, key=lambda r: r.start)
+        self.starts = [r.start for r in self.regions]
+        self.log: list[Access] = []
+        self.floor = 0
+
+    def barrier(self) -> None:
+        """What was done before is in order with all that follows."""
+        self.floor = len(self.log) * self.threads
+
+    def new_block(self) -> None:
+        self.barrier()
+        for region in self.regions:
+            region.flying = None
+
+    def touch(
+        self, access: Access, threads: np.ndarray, base: int, offsets: np.ndarray, length: int
+    ) -> None:
+        """Each thread touches `length` bytes at base + its offset."""
+        region = self._region(base)
+        if region is None or not len(threads):
+            return
+        number = len(self.log)
+        self.log.append(access)
+        units, who = self._units(region, base, threads, offsets, length)
+        self._check(region, access, units, who)
+        if access.kind == "issue":
+            if region.flying is None:
+                region.flying = np.full(region.size // region.unit, -1, np.int64)
+            region.flying[units] = number * self.threads + who
+        else:
+            self._enter(region.entries(access), units, number * self.threads + who)
+
+    def landed(self, base: int, offsets: np.ndarray, length: int) -> None:
+        """Copies in flight to these bytes are there."""
+        region = self._region(base)
+        if region is not None and region.flying is not None:
+            units, _ = self._units(region, base, offsets, offsets, length)
+            region.flying[units] = -1
+
+    def _region(self, base: int) -> Region | None:
+        at = int(np.searchsorted(self.starts, base, "right")) - 1
+        region = self.regions[at] if at >= 0 else None
+        return region if region is not None and base < region.start + region.size else None
+
+    def _units(
+        self, region: Region, base: int, threads: np.ndarray, offsets: np.ndarray, length: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        first = (offsets + (base - region.start)) // region.unit
+        span = length // region.unit
+        if span == 1:
+            return first, threads
+        return (first[:, None] + np.arange(span)).reshape(-1), np.repeat(threads, span)
+
+    def _check(self, region: Region, access: Access, units: np.ndarray, who: np.ndarray) -> None:
+        written = Access(access.op, "write") if access.kind == "issue" else access
+        for (kind, scalar), slots in region.slots.items():
+            if not _clash(Access(access.op, kind, scalar), written, region.shared):
+                continue
+            for entries in slots:
+                found = entries[units]
+                bad = (found >= self.floor) & (found % self.threads != who)
+                self._raise(region, access, units, who, found, bad)
+        if region.flying is not None:
+            found = region.flying[units]
+            self._raise(region, access, units, who, found, found >= 0)
+
+    def _raise(
+        self,
+        region: Region,
+        access: Access,
+        units: np.ndarray,
+        who: np.ndarray,
+        found: np.ndarray,
+        bad: np.ndarray,
+    ) -> None:
+        if not bad.any():
+            return
+        k = int(np.flatnonzero(bad)[0])
+        entry, at = int(found[k]), int(units[k]) * region.unit
+        where = f"bytes {at} to {at + region.unit - 1} of {region.name}"
+        raise DataRace(self.log[entry // self.threads], access, (entry % self.threads, int(who[k])), where)
+
+    def _enter(self, slots: np.ndarray, units: np.ndarray, entries: np.ndarray) -> None:
+        """Keep the entries of the first thread and of one other."""
+        first, second = slots
+        stale = first[units] < self.floor
+        first[units[stale]] = entries[stale]
+        other = (first[units] % self.threads != entries % self.threads) & (second[units] < self.floor)
+        second[units[other]] = entries[other]
+
+
+def regions_of(arrays: Sequence[tuple[str, np.ndarray]]) -> Iterator[Region]:
+    """The memory of arrays, each piece once."""
+    spans = sorted(((*_bytes(a), name, a) for name, a in arrays if a.size), key=lambda span: span[:2])
+    at = 0
+    while at < len(spans):
+        end, group = spans[at][1], [spans[at]]
+        while at + len(group) < len(spans) and spans[at + len(group)][0] < end:
+            group.append(spans[at + len(group)])
+            end = max(end, group[-1][1])
+        start = spans[at][0]
+        unit = math.gcd(*(n for low, _, _, a in group for n in (low - start, a.itemsize, *a.strides)))
+        size = -(-(end - start) // unit) * unit
+        yield Region(" and ".join(f"'{name}'" for _, _, name, _ in group), start, size, unit, False)
+        at += len(group)
+
+
+def _bytes(a: np.ndarray) -> tuple[int, int]:
+    """The first byte and one past the last."""
+    start = a.__array_interface__["data"][0]
+    steps = [(n - 1) * s for n, s in zip(a.shape, a.strides, strict=True)]
+    return start + sum(min(0, s) for s in steps), start + sum(max(0, s) for s in steps) + a.itemsize

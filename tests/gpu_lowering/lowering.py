@@ -1,0 +1,72 @@
+"""Lowering kernels to the threads of a GPU block, and running them in the interpreter, which looks for data races."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from agreement import same_bits, traced
+
+import tegula as tg
+from tegula import interp
+from tegula.ir import Kernel, Op
+from tegula.ops.group import Barrier
+from tegula.passes.pipeline import Distribution, for_gpu, prepare
+
+
+@dataclass
+class Launch:
+    """A kernel, its arguments and the shape of its launch."""
+
+    kernel: Any
+    args: Sequence[Any]
+    dims: tuple[int, ...]
+    block_dim: int
+
+
+def tiled(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> Launch:
+    return Launch(kernel, args, (*dims, block_dim), block_dim)
+
+
+def lowered(launch: Launch) -> tuple[Kernel, Distribution]:
+    kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
+    prepare(kernel)
+    return kernel, for_gpu(kernel)
+
+
+def copies(args: Sequence[Any]) -> list[Any]:
+    return [a.numpy().copy() if isinstance(a, tg.array) else a for a in args]
+
+
+def run_lowered(kernel: Kernel, parts: Distribution, launch: Launch) -> tuple[list[Any], list[str]]:
+    """Arguments after the run, and the lines it printed. DataRace where threads race."""
+    args, printed = copies(launch.args), []
+    interp.run_lowered(
+        kernel, args, launch.dims, launch.block_dim, parts.layouts, parts.places, parts.threads, printed.append
+    )
+    return args, printed
+
+
+def agrees(launch: Launch) -> tuple[Kernel, Distribution]:
+    """The lowered kernel, which does what the kernel says, without races."""
+    want, lines = copies(launch.args), []
+    interp.run(
+        traced(launch.kernel, launch.args, launch.dims, launch.block_dim),
+        want,
+        launch.dims,
+        launch.block_dim,
+        lines.append,
+    )
+    kernel, parts = lowered(launch)
+    got, printed = run_lowered(kernel, parts, launch)
+    assert printed == lines
+    for name, a, b in zip(kernel.param_names, got, want, strict=True):
+        if isinstance(a, np.ndarray):
+            same_bits(a, b, name)
+    return kernel, parts
+
+
+def barriers(kernel: Kernel) -> list[Op]:
+    return [op for op in kernel.walk() if isinstance(op, Barrier)]
