@@ -1,8 +1,11 @@
-"""`python -m benchmarks [--gate] [--save NAME] [FILTER]`: run the rows whose name holds FILTER."""
+"""`python -m benchmarks [--only FAMILY] [--gate] [--save NAME] [FILTER]`: run the rows whose name holds FILTER."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
@@ -10,49 +13,68 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import cpu, latency
-from benchmarks.measure import Report, Row
+from benchmarks import cpu, gpu, latency
+from benchmarks.measure import RESULTS, Report, Row
+
+FAMILIES = ("latency", "cpu", "gpu")
+LINE = 170
+"""Characters of a line of the table where the output is no terminal."""
 
 
 @click.command()
 @click.argument("wanted", default="")
 @click.option("--gate", is_flag=True, help="Exit with 1 if a row misses its threshold.")
-@click.option("--save", default="", help="Name of the JSON file in benchmarks/results.")
-@click.option("--only", type=click.Choice(["cpu", "latency"]), default=None)
-def main(wanted: str, gate: bool, save: str, only: str | None) -> None:
+@click.option("--save", default="", help="Name of a JSON file, written after each row.")
+@click.option(
+    "--into", type=click.Path(path_type=Path), default=RESULTS, help="Its folder [benchmarks/results]."
+)
+@click.option("--only", type=click.Choice(FAMILIES), default=None, help="All but gpu by default.")
+@click.option("--seconds", default=210.0, help="Time for all rows of gpu.", show_default=True)
+def main(wanted: str, gate: bool, save: str, into: Path, only: str | None, seconds: float) -> None:
     """Measure, print a table, keep the numbers."""
-    console, report = Console(), Report()
-    for family in (latency, cpu):
-        if only is not None and not family.__name__.endswith(only):
-            continue
-        for row in family.rows():
-            if wanted in row.name:
-                report.rows.append(row)
-                console.print(_line(row))
+    report = Report()
+    console = Console() if sys.stdout.isatty() else Console(width=LINE)
+    for row in _rows(wanted, only, report, seconds):
+        report.rows.append(row)
+        if save:
+            report.save(save, into)
+        console.print(_line(row), markup=False, highlight=False)
     console.print(_table(report))
     if save:
-        console.print(f"written to {report.save(save)}")
+        console.print(f"written to {report.save(save, into)}")
     if gate and not all(row.passes for row in report.rows):
         raise SystemExit(1)
 
 
+def _rows(wanted: str, only: str | None, report: Report, seconds: float) -> Iterator[Row]:
+    if only == "gpu":
+        yield from gpu.rows(wanted, report, seconds)
+        return
+    for family in (latency, cpu):
+        if only is None or family.__name__.endswith(only):
+            yield from (row for row in family.rows() if wanted in row.name)
+
+
 def _line(row: Row) -> str:
-    ratio = f", {row.ratio:.2f} of {row.peer}" if row.ratio is not None else ""
-    return f"{row.name}: {row.value:.3g} {row.unit}{ratio}"
+    if row.failure:
+        return f"{row.name}: FAILED: {row.failure}"
+    ratio = f", {row.ratio:.3f} of {row.peer}" if row.ratio is not None else ""
+    note = f" ({row.note})" if row.note else ""
+    return f"{row.name}: {row.value:.4g} {row.unit}{ratio}{note}"
 
 
 def _table(report: Report) -> Table:
     table = Table("benchmark", "value", "peer", "ratio", "threshold", "error", "")
     for row in report.rows:
-        peer = f"{row.peer_value:.3g} ({row.peer})" if row.peer_value is not None else ""
+        peer = f"{row.peer_value:.4g} ({row.peer})" if row.peer_value is not None else ""
         table.add_row(
             row.name,
-            f"{row.value:.3g} {row.unit}",
+            f"{row.value:.4g} {row.unit}" if not row.failure else "",
             peer,
-            f"{row.ratio:.2f}" if row.ratio is not None else "",
+            f"{row.ratio:.3f}" if row.ratio is not None else "",
             f"{row.threshold:.2f}" if row.threshold is not None else "",
             f"{row.error:.1e}" if row.error is not None else "",
-            "ok" if row.passes else "MISSED",
+            "FAILED" if row.failure else "ok" if row.passes else "MISSED",
         )
     return table
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -36,25 +39,57 @@ class Row:
     error: float | None = None
     samples: int = 0
     note: str = ""
+    failure: str = ""
+    """Why there is no measurement; `value` is then NaN."""
 
     @property
     def passes(self) -> bool:
+        if self.failure:
+            return False
         if self.threshold is None:
             return True
         return self.ratio >= self.threshold if self.ratio is not None else self.value <= self.threshold
 
+    def json(self) -> dict[str, object]:
+        """As the results keep it: null for a value that was not measured."""
+        return {
+            **asdict(self),
+            "value": None if math.isnan(self.value) else self.value,
+            "passes": self.passes,
+        }
+
+
+def failed(name: str, why: str) -> Row:
+    """The row of something that could not be measured."""
+    return Row(name, math.nan, "", failure=why)
+
 
 @dataclass(slots=True)
 class Report:
-    rows: list[Row] = field(default_factory=list)
+    """`device`: what was found out about a GPU, beside the machine."""
 
-    def save(self, name: str) -> Path:
-        """Write the rows with versions and device to benchmarks/results."""
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{name}.json"
-        data = {"machine": machine(), "rows": [{**asdict(r), "passes": r.passes} for r in self.rows]}
-        path.write_text(json.dumps(data, indent=1) + "\n")
+    rows: list[Row] = field(default_factory=list)
+    device: dict[str, object] = field(default_factory=dict)
+
+    def save(self, name: str, folder: Path = RESULTS) -> Path:
+        """Write the rows with versions and device to a folder, whole or not at all."""
+        folder.mkdir(exist_ok=True, parents=True)
+        path, new = folder / f"{name}.json", folder / f".{name}.json.new"
+        data = {"machine": {**machine(), **self.device}, "rows": [row.json() for row in self.rows]}
+        new.write_text(json.dumps(data, indent=1) + "\n")
+        new.replace(path)
         return path
+
+
+@cache
+def commit() -> str:
+    """The commit of the checkout; empty where it is no checkout or there is no git."""
+    if shutil.which("git") is None:
+        return ""
+    found = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return found.stdout.strip()
 
 
 def machine() -> dict[str, object]:
@@ -67,16 +102,13 @@ def machine() -> dict[str, object]:
         ),
         platform.processor(),
     )
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
     return {
         "cpu": cpu,
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "llvmlite": version("llvmlite"),
-        "commit": commit.stdout.strip(),
+        "commit": commit(),
         "load": os.getloadavg()[0],
     }
 
@@ -136,8 +168,10 @@ def compare(
 
 
 def fresh_process(code: str, environment: dict[str, str]) -> float:
-    """The number that a new Python process prints last."""
+    """The number that a new Python process prints last; RuntimeError with its complaint if it fails."""
     env = {**os.environ, **environment}
     env.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise RuntimeError(f"the process ended with {done.returncode}: {done.stderr.strip()[-600:]}")
     return float(done.stdout.strip().splitlines()[-1])

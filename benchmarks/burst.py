@@ -1,0 +1,135 @@
+"""Timing on a GPU: short bursts of work with pauses, implementations in turn.
+
+A GPU under steady load reaches its power limit and lowers its clock within some tenths of a second; bursts of a few
+milliseconds with pauses between them run at full clock and repeat to some tenths of a percent."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from benchmarks.measure import TOLERANCE, Row
+
+BURST, PAUSE = 4e-3, 20e-3
+"""Seconds of work, and of idleness before it."""
+ROUNDS = 15
+MOST_CALLS = 200
+CYCLES = 2e9
+"""Clock cycles in a second, about: how long the GPU is held back until a burst is queued."""
+
+Call = Callable[[int], object]
+"""An implementation: queues its work on input set k."""
+
+
+@dataclass(slots=True)
+class Timed:
+    """Seconds per call in each round, how many calls are a burst, and the host's seconds for queueing one of them."""
+
+    call: Call
+    seconds: list[float]
+    calls: int
+    host: float
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def bursts(calls: Mapping[str, Call], sets: int, rounds: int = ROUNDS) -> dict[str, Timed]:
+    """Time implementations in turn, each on `sets` sets of inputs in rotation; on PyTorch's current stream, the
+    default one."""
+    timed = {name: _prepared(call, sets) for name, call in calls.items()}
+    for k in range(rounds):
+        # The order turns round, so that nobody is always the first.
+        for name in list(timed) if k % 2 else reversed(list(timed)):
+            timed[name].seconds.append(_burst(timed[name], sets))
+    return timed
+
+
+def _prepared(call: Call, sets: int) -> Timed:
+    """Warm up, and find out how many calls fill a burst."""
+    for k in range(sets):
+        call(k)
+    torch.cuda.synchronize()
+    trial = Timed(call, [], 3, 0.0)
+    start = time.perf_counter()
+    for k in range(trial.calls):
+        call(k % sets)
+    trial.host = (time.perf_counter() - start) / trial.calls
+    once = _burst(trial, sets)
+    return Timed(call, [], max(1, min(MOST_CALLS, round(BURST / once))), trial.host)
+
+
+def _burst(timed: Timed, sets: int) -> float:
+    """Device seconds per call."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    time.sleep(PAUSE)
+    _hold(1.5 * timed.calls * timed.host)
+    start.record()
+    for k in range(timed.calls):
+        timed.call(k % sets)
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / timed.calls * 1e-3
+
+
+def _hold(seconds: float) -> None:
+    """Keep the GPU busy while the host queues a burst, so that the time of launching is not in the measurement."""
+    spin: Any = getattr(torch.cuda, "_sleep", None)
+    if spin is not None:
+        spin(int(min(seconds, 10e-3) * CYCLES))
+
+
+def relative_error(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    """The 2-norm of the difference over that of what is wanted, in float64."""
+    wide = wanted.double()
+    return float(torch.linalg.vector_norm(found.double() - wide) / torch.linalg.vector_norm(wide))
+
+
+def compared(
+    name: str,
+    ours: Call,
+    peers: Mapping[str, Call],
+    sets: int,
+    error: float,
+    dtype: str,
+    threshold: float | None = None,
+    work: float | None = None,
+    unit: str = "ms",
+    most: float | None = None,
+    note: str = "",
+) -> Row:
+    """A row: speed in `unit` for `work` per call, or milliseconds. The first peer is the one of the ratio, the others
+    go to the note. `threshold` bounds the ratio from below, `most` the milliseconds from above.
+
+    AssertionError where `error` is more than the type of the result explains."""
+    if not error <= TOLERANCE[dtype]:
+        raise AssertionError(f"relative error {error:.2e} is above {TOLERANCE[dtype]:.0e}")
+    timed = bursts({"": ours, **peers}, sets)
+    mine = timed.pop("")
+    values = {peer: t.median * 1e3 if work is None else work / t.median for peer, t in timed.items()}
+    peer = next(iter(peers), "")
+    pairs = zip(timed[peer].seconds, mine.seconds, strict=True) if peer else []
+    ratio = statistics.median(p / m for p, m in pairs) if peer else None
+    others = [f"{other} {values[other]:.4g}" for other in list(values)[1:]]
+    others += [f"{mine.median * 1e3:.4f} ms"] if work is not None else []
+    if most is not None and ratio is not None:
+        others.append(f"{ratio:.3f} of {peer}")
+    return Row(
+        name,
+        mine.median * 1e3 if work is None else work / mine.median,
+        unit,
+        peer,
+        values.get(peer),
+        ratio if most is None else None,
+        threshold if most is None else most,
+        error,
+        len(mine.seconds) * mine.calls,
+        "; ".join([*others, *([note] if note else [])]),
+    )

@@ -1,0 +1,98 @@
+"""GPU kernels against PyTorch, measured in a process of their own: whatever happens to one case, the others follow."""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from benchmarks.gpu_worker import MARK
+from benchmarks.measure import Report, Row, failed
+
+WORKER = (sys.executable, "-m", "benchmarks.gpu_worker")
+CASE_LIMIT = 75.0
+"""Seconds for one case; the first waits for PyTorch too."""
+LEAST = 5.0
+"""Seconds of the whole time that must be left for a case to begin."""
+
+
+def rows(
+    wanted: str, report: Report, seconds: float, worker: Sequence[str] = WORKER, limit: float = CASE_LIMIT
+) -> Iterator[Row]:
+    """The rows of the cases whose name holds `wanted`, within `seconds` in all; cases for which no time is left, that
+    take longer than `limit` seconds or end their process get a row that says so."""
+    end = time.monotonic() + seconds
+    done: list[str] = []
+    left: list[str] | None = None
+    while left is None or left:
+        with _Worker([*worker, json.dumps({"wanted": wanted, "done": done})]) as process:
+            first = process.next(min(limit, end - time.monotonic()))
+            if not isinstance(first, dict):
+                yield failed((left or [f"gpu {wanted}".strip()])[0], first)
+                if left is None:
+                    return
+                done.append(left.pop(0))
+                continue
+            report.device = first["device"]
+            left = first["cases"]
+            while left:
+                if end - time.monotonic() < LEAST:
+                    yield from (failed(name, "not measured: no time was left") for name in left)
+                    return
+                found = process.next(min(limit, end - time.monotonic()))
+                name = left.pop(0)
+                done.append(name)
+                if not isinstance(found, dict):
+                    yield failed(name, found)
+                    break
+                yield from map(_row, found["rows"])
+
+
+def _row(data: dict[str, Any]) -> Row:
+    fields = {k: v for k, v in data.items() if k != "passes"}
+    return Row(**{**fields, "value": float("nan") if data["value"] is None else data["value"]})
+
+
+class _Worker:
+    """A process, and the lines that it tells."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.told: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(MARK):
+                self.told.put(json.loads(line.removeprefix(MARK)))
+        self.told.put(None)
+
+    def next(self, seconds: float) -> dict[str, Any] | str:
+        """What the process tells next, or why it tells nothing."""
+        try:
+            found = self.told.get(timeout=max(seconds, 0.0))
+        except queue.Empty:
+            return f"nothing came within {seconds:.0f} s; the process was ended"
+        if found is not None:
+            return found
+        status = self.process.wait()
+        self.errors.seek(0)
+        said = self.errors.read().decode(errors="replace").strip()
+        return f"the process ended with {status}: {said[-600:]}"
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        # What is left of it after its last line is of no use.
+        self.process.kill()
+        self.process.wait()
+        self.errors.close()

@@ -1,0 +1,279 @@
+"""What is measured on a GPU against PyTorch, on PyTorch's tensors without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+import tegula as tg
+from benchmarks import gpu_kernels as kernels
+from benchmarks.burst import compared, relative_error
+from benchmarks.measure import Row
+
+SETS = 3
+"""Sets of inputs in rotation; each is larger than the cache of the device."""
+COPIED = 1 << 26
+ROWS, WIDTH = 16384, 4096
+EPS = 1e-5
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+
+
+def random(shape: tuple[int, ...], dtype: str, seed: int) -> torch.Tensor:
+    """Normally distributed numbers on the device."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    wide = torch.float64 if dtype == "float64" else torch.float32
+    return torch.randn(shape, generator=generator, device="cuda", dtype=wide).to(DTYPES[dtype])
+
+
+def ours(t: torch.Tensor) -> Any:
+    """The tensor's memory as an array of ours."""
+    return tg.array(t, copy=False)
+
+
+def poisoned(like: torch.Tensor) -> torch.Tensor:
+    """Memory for a result, in which nothing that a kernel leaves out can pass for a result."""
+    return torch.full_like(like, float("nan"))
+
+
+# Copies and elementwise ----------------------------------------------------------------------------------------------
+
+
+def elementwise(
+    name: str, kernel: Any, tile: int, dtype: str, wanted: Callable[[torch.Tensor], torch.Tensor]
+) -> Iterator[Row]:
+    """One array in, one out; the peer copies the same bytes. `tile`: elements per block; 0: one per thread."""
+    n = COPIED if dtype == "float32" else 2 * COPIED
+    x = [random((n,), dtype, seed) for seed in range(SETS)]
+    y = [poisoned(t) for t in x]
+    arrays = [[ours(a), ours(b)] for a, b in zip(x, y, strict=True)]
+
+    def run(k: int) -> None:
+        if tile:
+            tg.launch_tiled(kernel, n // tile, arrays[k], block_dim=256)
+        else:
+            tg.launch(kernel, n, arrays[k], block_dim=256)
+
+    run(0)
+    error = relative_error(y[0], wanted(x[0].double()))
+    yield compared(
+        name, run, {"copy_": lambda k: y[k].copy_(x[k])}, SETS, error, dtype, 0.95,
+        2 * n * x[0].element_size() / 1e9, "GB/s",
+    )  # fmt: skip
+
+
+def chained(x: torch.Tensor) -> torch.Tensor:
+    return ((x * 2 + 1) - 3) * x
+
+
+def scaled_sum(tile: int) -> Iterator[Row]:
+    """Two arrays in, one out; the rate is compared with that of a copy."""
+    n, s = COPIED, 1.5
+    a, b = ([random((n,), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
+    c = [poisoned(t) for t in a]
+    arrays = [[*map(ours, each), s] for each in zip(a, b, c, strict=True)]
+    kernel = kernels.scaled_sum_kernel(tile)
+
+    def run(k: int) -> None:
+        tg.launch_tiled(kernel, n // tile, arrays[k], block_dim=256)
+
+    run(0)
+    error = relative_error(c[0], a[0].double() * s + b[0].double())
+    # A copy of half as many bytes again moves what three arrays hold.
+    source, target = (torch.empty(n * 3 // 2, device="cuda").normal_() for _ in range(2))
+    yield compared(
+        f"scaled sum of two float32 arrays, tile {tile}", run,
+        {"copy_": lambda k: target.copy_(source), "torch.add": lambda k: torch.add(b[k], a[k], alpha=s, out=c[k])},
+        SETS, error, "float32", 0.95, 3 * n * 4 / 1e9, "GB/s",
+    )  # fmt: skip
+
+
+# Norms ---------------------------------------------------------------------------------------------------------------
+
+
+def norm(which: str, dtype: str) -> Iterator[Row]:
+    """A row norm, one row per block; the peer copies the same bytes."""
+    x = [random((ROWS, WIDTH), dtype, seed) for seed in range(SETS)]
+    y = [poisoned(t) for t in x]
+    w, v = random((WIDTH,), dtype, 11), random((WIDTH,), dtype, 12)
+    kernel, arguments, torchs, wanted = _norm(which, dtype, x, y, w, v)
+
+    def run(k: int) -> None:
+        tg.launch_tiled(kernel, ROWS, arguments[k], block_dim=256)
+
+    run(0)
+    error = relative_error(y[0], wanted(x[0].double(), w.double(), v.double()))
+    peers = {"copy_": lambda k: y[k].copy_(x[k]), "torch": lambda k: torchs(x[k], w, v)}
+    yield compared(
+        f"{which} {dtype} {ROWS}x{WIDTH}", run, peers, SETS, error, dtype, 0.9,
+        2 * ROWS * WIDTH * x[0].element_size() / 1e9, "GB/s",
+    )  # fmt: skip
+
+
+def _norm(
+    which: str, dtype: str, x: list[torch.Tensor], y: list[torch.Tensor], w: torch.Tensor, v: torch.Tensor
+) -> tuple[Any, list[list[Any]], Callable[..., Any], Callable[..., torch.Tensor]]:
+    """The kernel, its arguments for each set, PyTorch's function and the definition."""
+    element, f = getattr(tg, dtype), torch.nn.functional
+    pairs = [(ours(a), ours(b)) for a, b in zip(x, y, strict=True)]
+    weight, bias = ours(w), ours(v)
+    if which == "softmax":
+        function: Callable[..., Any] = lambda t, w, v: f.softmax(t, 1)  # noqa: E731
+        return kernels.softmax_kernel(element), [[a, b] for a, b in pairs], function, function
+    if which == "layernorm":
+        function = lambda t, w, v: f.layer_norm(t, (WIDTH,), w, v, EPS)  # noqa: E731
+        arguments = [[a, weight, bias, b, EPS] for a, b in pairs]
+        return kernels.layernorm_kernel(element), arguments, function, function
+    arguments = [[a, weight, b, EPS] for a, b in pairs]
+    return (
+        kernels.rmsnorm_kernel(element),
+        arguments,
+        lambda t, w, v: f.rms_norm(t, (WIDTH,), w, EPS),
+        lambda t, w, v: t * torch.rsqrt((t * t).mean(1, keepdim=True) + EPS) * w,
+    )
+
+
+# Sums ----------------------------------------------------------------------------------------------------------------
+
+
+class Squares:
+    """The sum of squares of float64 matrices, added to what `result` holds."""
+
+    def __init__(self, by_rows: bool) -> None:
+        self.by_rows = by_rows
+        self.x = [random((WIDTH, WIDTH), "float64", seed) for seed in range(SETS)]
+        self.result = torch.zeros(1, device="cuda", dtype=torch.float64)
+        self.arrays = [[ours(t), ours(self.result)] for t in self.x]
+
+    def __call__(self, k: int) -> None:
+        if self.by_rows:
+            tg.launch_tiled(kernels.squares_by_rows, WIDTH, self.arrays[k], block_dim=256)
+        else:
+            tg.launch(kernels.reduce_array_tile, (WIDTH, WIDTH), self.arrays[k])
+
+    def zeroed(self, k: int) -> None:
+        """The same, with the result set to 0 first."""
+        self.result.zero_()
+        self(k)
+
+    def error(self) -> float:
+        self.zeroed(0)
+        return relative_error(self.result, (self.x[0] * self.x[0]).sum().reshape(1))
+
+    def eager(self, k: int) -> torch.Tensor:
+        return (self.x[k] * self.x[k]).sum()
+
+
+def squares() -> Iterator[Row]:
+    """Row tiles and the guide's kernel, against PyTorch as it is."""
+    name = f"sum of squares float64 {WIDTH}x{WIDTH}"
+    rows = Squares(by_rows=True)
+    peers = {"torch": rows.eager, "with the result zeroed": rows.zeroed}
+    yield compared(f"{name}, row tiles", rows, peers, SETS, rows.error(), "float64")
+    guide = Squares(by_rows=False)
+    peers = {"torch": guide.eager, "with the result zeroed": guide.zeroed}
+    yield compared(f"{name}, the guide's kernel", guide, peers, SETS, guide.error(), "float64", most=0.06)
+
+
+def squares_compiled() -> Iterator[Row]:
+    """Row tiles against PyTorch's compiler."""
+    rows = Squares(by_rows=True)
+    compiled = torch.compile(lambda x: (x * x).sum(), dynamic=False)
+    wanted = rows.eager(0)
+    error = relative_error(compiled(rows.x[0]), wanted)
+    peers = {"torch.compile": lambda k: compiled(rows.x[k])}
+    yield compared(
+        f"sum of squares float64 {WIDTH}x{WIDTH}, row tiles, compiled peer", rows, peers, SETS, rows.error(),
+        "float64", 1 / 1.05, note=f"error of the peer {error:.0e}",
+    )  # fmt: skip
+
+
+# Matrix products -----------------------------------------------------------------------------------------------------
+
+
+def gemm(n: int, tile: tuple[int, int, int], stages: int, threads: int) -> Iterator[Row]:
+    """bfloat16 in and out against cuBLAS."""
+    tm, tn, tk = tile
+    a, b = ([random((n, n), "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(2))
+    c = [poisoned(t) for t in a]
+    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    kernel = kernels.gemm_kernel(tm, tn, tk, stages)
+
+    def run(k: int) -> None:
+        tg.launch_tiled(kernel, (n // tm, n // tn), arrays[k], block_dim=threads)
+
+    run(0)
+    error = relative_error(c[0], a[0].double() @ b[0].double())
+    yield compared(
+        f"gemm bfloat16 {n}, tile {tm}x{tn}x{tk}, {stages} stages, {threads} threads", run,
+        {"torch.mm": lambda k: torch.mm(a[k], b[k], out=c[k])}, SETS, error, "bfloat16", 0.45, 2 * n**3 / 1e12,
+        "TFLOP/s",
+    )  # fmt: skip
+
+
+# The guide's pipelining ----------------------------------------------------------------------------------------------
+
+
+def pipelining() -> Iterator[Row]:
+    """One block, row after row: loads beside the arithmetic, and loads ahead of it."""
+    x = [random((512, 256), "float32", seed) for seed in range(SETS)]
+    y = [poisoned(t) for t in x]
+    arrays = [[ours(a), ours(b)] for a, b in zip(x, y, strict=True)]
+    wide = x[0].double()
+    wanted = torch.tanh(torch.sqrt(torch.exp(-torch.abs(torch.sin(wide * 1.1 + 0.1)) * 0.5) + 1.0) * 0.7)
+
+    def run(kernel: Any, k: int) -> None:
+        tg.launch_tiled(kernel, 1, arrays[k], block_dim=256)
+
+    errors: list[float] = []
+    for kernel in (kernels.sequential, kernels.pipelined):
+        y[0].fill_(float("nan"))
+        run(kernel, 0)
+        errors.append(relative_error(y[0], wanted))
+    yield compared(
+        "the guide's pipelining 512x256", partial(run, kernels.pipelined),
+        {"sequential": partial(run, kernels.sequential)}, SETS, max(errors), "float32",
+    )  # fmt: skip
+
+
+CASES: dict[str, Callable[[], Iterator[Row]]] = {
+    "copy float32, tile 4096": partial(
+        elementwise, "copy float32, tile 4096", kernels.copy_kernel(4096), 4096, "float32", torch.clone
+    ),
+    "copy bfloat16, tile 8192": partial(
+        elementwise, "copy bfloat16, tile 8192", kernels.copy_kernel(8192), 8192, "bfloat16", torch.clone
+    ),
+    "copy float32, one element per thread": partial(
+        elementwise, "copy float32, one element per thread", kernels.copy_lanes, 0, "float32", torch.clone
+    ),
+    **{
+        f"four operations {dtype}, tile {tile}": partial(
+            elementwise,
+            f"four operations {dtype}, tile {tile}",
+            kernels.chain_kernel(tile, getattr(tg, dtype)),
+            tile,
+            dtype,
+            chained,
+        )
+        for dtype, tile in (("float32", 4096), ("bfloat16", 8192))
+    },
+    "scaled sum": partial(scaled_sum, 4096),
+    **{
+        f"{which} {dtype}": partial(norm, which, dtype)
+        for which in ("softmax", "layernorm", "rmsnorm")
+        for dtype in ("bfloat16", "float32")
+    },
+    "sum of squares": squares,
+    **{
+        f"gemm bfloat16 {n}, tile {tile[1]} wide": partial(gemm, n, tile, 3, threads)
+        for n in (4096, 8192)
+        for tile, threads in (((128, 128, 64), 128), ((128, 256, 64), 256))
+    },
+    "pipelining": pipelining,
+}
+"""By name, in order; each yields its rows."""
+
+LAST: dict[str, Callable[[], Iterator[Row]]] = {"sum of squares, compiled peer": squares_compiled}
+"""What may take long."""

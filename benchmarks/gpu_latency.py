@@ -1,0 +1,166 @@
+"""Host time on a GPU: launches, compiles, first launches."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+
+import tegula as tg
+from benchmarks import gpu_kernels as kernels
+from benchmarks.measure import Row, fresh_process
+
+LAUNCHES, SAMPLES, RUNS = 300, 41, 5
+
+CONTEXT = """
+import ctypes
+driver = ctypes.CDLL("libcuda.so.1")
+device, context = ctypes.c_int(), ctypes.c_void_p()
+assert driver.cuInit(0) == 0
+assert driver.cuDeviceGet(ctypes.byref(device), 0) == 0
+assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device) == 0
+assert driver.cuCtxSetCurrent(context) == 0
+"""
+"""Makes the driver's context, which every program on a GPU waits for, before the clock starts."""
+IMPORT = """
+import time
+start = time.perf_counter()
+import tegula as tg
+"""
+ARRAYS = "arrays = [tg.zeros(shape, device='cuda:0') for shape in ((8, 8), (8, 4), (8, 4))]\n"
+KERNEL = """
+@tg.kernel(source='''
+def tile_gemm(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(8, 4), dtype=tg.float32)
+    count = int(A.shape[1] / 8)
+    for k in range(0, count):
+        a = tg.tile_load(A, shape=(8, 8), offset=(i*8, k*8))
+        b = tg.tile_load(B, shape=(8, 4), offset=(k*8, j*4))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i*8, j*4))
+''')
+def tile_gemm(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
+    pass
+"""
+LAUNCH = "tg.launch_tiled(tile_gemm, (1, 1), inputs=arrays, block_dim=64)\n"
+WAIT = "tg.synchronize_device('cuda:0')\n"
+PRINT = "print((time.perf_counter() - start) * 1e3)\n"
+RESTART = WAIT + "start = time.perf_counter()\n"
+# The launch does not wait for the GPU: what it takes is the compile and the loading of the machine code.
+COLD = CONTEXT + IMPORT + ARRAYS + RESTART + KERNEL + LAUNCH + PRINT
+WARM = (
+    CONTEXT
+    + IMPORT
+    + KERNEL
+    + ARRAYS
+    + LAUNCH
+    + WAIT
+    + PRINT.replace("print", "import sys\nassert 'llvmlite' not in sys.modules\nprint")
+)
+TENSORS = """
+import time
+import tegula as tg
+from benchmarks import gpu_kernels
+"""
+COLD_PRODUCT = (
+    CONTEXT
+    + TENSORS
+    + "arrays = [tg.zeros((256, 256), tg.bfloat16, device='cuda:0') for _ in range(3)]\n"
+    + RESTART
+    + "tg.launch_tiled(gpu_kernels.gemm_kernel(128, 128, 64, 3), (2, 2), arrays, block_dim=128)\n"
+    + PRINT
+)
+
+
+def host_time(launch: Callable[[], object]) -> float:
+    """Median microseconds of a call that queues work, in runs short enough not to fill the queue."""
+    launch()
+    samples = []
+    for _ in range(SAMPLES):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(LAUNCHES):
+            launch()
+        samples.append((time.perf_counter() - start) / LAUNCHES * 1e6)
+    torch.cuda.synchronize()
+    return statistics.median(samples)
+
+
+def launches(tensors: bool) -> Iterator[Row]:
+    """One block, three arrays, two scalars; with arrays of ours or PyTorch's tensors."""
+    a, b, c = (torch.full((32,), float(k), device="cuda") for k in (1, 2, 3))
+    given: list[Any] = [a, b, c] if tensors else [tg.array(t, copy=False) for t in (a, b, c)]
+    arguments = [*given, 32, 2.0]
+
+    def launch() -> None:
+        tg.launch(kernels.scaled, 32, arguments, block_dim=32)
+
+    mine = host_time(launch)
+    torch.cuda.synchronize()
+    error = float((c - 5).abs().max())
+    if error:
+        raise AssertionError(f"the launch computed {c[0].item()}, not 5")
+    name = f"host time of a launch with three {'tensors of PyTorch' if tensors else 'arrays'} and two scalars"
+    peer = peer_launch(a, b)
+    row = Row(name, mine, "us", threshold=8.0 if tensors else 5.0, error=error, samples=SAMPLES * LAUNCHES)
+    if peer is not None:
+        row.peer, row.peer_value = "cupy.RawKernel", peer
+    yield row
+
+
+def peer_launch(a: torch.Tensor, b: torch.Tensor) -> float | None:
+    """CuPy's time for the same launch; None where it does not work."""
+    try:
+        import cupy
+
+        source = """extern "C" __global__ void scaled(const float *a, const float *b, float *c, int n, float s) {
+            int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) c[i] = a[i] + b[i] * s; }"""
+        kernel = cupy.RawKernel(source, "scaled")
+        x, y, z = cupy.asarray(a), cupy.asarray(b), cupy.zeros(32, cupy.float32)
+        n, s = cupy.int32(32), cupy.float32(2)
+        return host_time(lambda: kernel((1,), (32,), (x, y, z, n, s)))
+    except Exception as error:
+        print(f"no peer for launches: {error!r}"[:300], flush=True)
+        return None
+
+
+def process(name: str, code: str, threshold: float | None, warm: bool) -> Iterator[Row]:
+    """A new process each time; `warm`: with a disk cache that a first run filled. The driver keeps nothing."""
+    samples = []
+    with tempfile.TemporaryDirectory() as shared:
+        for k in range(RUNS + 1):
+            with tempfile.TemporaryDirectory() as empty:
+                environment = {"TEGULA_CACHE_DIR": shared if warm else empty, "CUDA_CACHE_DISABLE": "1"}
+                # The first run fills the cache, and Python's own.
+                if k == 0:
+                    fresh_process(COLD if warm else code, environment)
+                else:
+                    samples.append(fresh_process(code, environment))
+    note = f"{min(samples):.0f} to {max(samples):.0f} ms"
+    yield Row(name, statistics.median(samples), "ms", threshold=threshold, samples=RUNS, note=note)
+
+
+CASES: dict[str, Callable[[], Iterator[Row]]] = {
+    "host time, arrays": partial(launches, tensors=False),
+    "host time, tensors": partial(launches, tensors=True),
+    "docs GEMM, cold": partial(
+        process, "docs GEMM, source to loaded machine code, cold", COLD, 300.0, warm=False
+    ),
+    "first launch, warm": partial(
+        process, "import to first launch beyond the context, warm cache", WARM, 300.0, warm=True
+    ),
+    "bfloat16 GEMM, cold": partial(
+        process,
+        "bfloat16 GEMM 128x128x64, source to loaded machine code, cold",
+        COLD_PRODUCT,
+        None,
+        warm=False,
+    ),
+}
+"""By name, in order; each yields its rows."""

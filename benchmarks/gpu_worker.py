@@ -1,0 +1,95 @@
+"""The process that measures on a GPU: `python -m benchmarks.gpu_worker '{"wanted": "", "done": []}'`.
+
+It prints one line of JSON for what it has found out about the device and which cases it will run, then one line for
+each case. A fault of the GPU ends it; another one then goes on with the cases that are left."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from benchmarks.measure import Row, failed
+
+MARK = "benchmark: "
+"""The start of a line for the process that waits."""
+
+
+def tell(what: dict[str, Any]) -> None:
+    print(MARK + json.dumps(what), flush=True)
+
+
+def main(arguments: str) -> None:
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    from benchmarks import gpu_cases, gpu_latency
+
+    asked = json.loads(arguments)
+    every = {**gpu_cases.CASES, **gpu_latency.CASES, **gpu_cases.LAST}
+    cases = {k: v for k, v in every.items() if asked["wanted"] in k and k not in asked["done"]}
+    tell({"device": device(), "cases": list(cases)})
+    for name, case in cases.items():
+        rows = measured(name, case)
+        tell({"case": name, "rows": [row.json() for row in rows]})
+        if any(row.failure for row in rows) and not is_alive():
+            raise SystemExit("the device cannot be used any more in this process")
+
+
+def measured(name: str, case: Callable[[], Iterator[Row]]) -> list[Row]:
+    """The rows of a case; the last one says what went wrong, if something did."""
+    rows: list[Row] = []
+    try:
+        for row in case():
+            rows.append(row)
+    except Exception as error:
+        traceback.print_exc()
+        rows.append(failed(name, f"{type(error).__name__}: {error}"))
+    return rows
+
+
+def is_alive() -> bool:
+    """Whether the device still does what it is asked."""
+    import torch
+
+    import tegula as tg
+
+    try:
+        torch.cuda.synchronize()
+        tg.synchronize()
+        return True
+    except Exception:
+        return False
+
+
+def device() -> dict[str, Any]:
+    """What the numbers were measured on, and with which versions."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    import torch
+
+    from tegula.backend import ptx
+    from tegula.runtime.cuda import driver
+
+    found: dict[str, Any] = {}
+    for package in ("triton", "cupy-cuda13x", "ml_dtypes"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "gpu": properties.name,
+        "multiprocessors": properties.multi_processor_count,
+        "gpu_bytes": properties.total_memory,
+        "driver_cuda": driver.version_text(),
+        "ptxas": ptx.identity(),
+        "torch": torch.__version__,
+        "torch_cuda": torch.version.cuda,
+        **found,
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
