@@ -44,7 +44,14 @@ def run_lowered(kernel: Kernel, parts: Distribution, launch: Launch) -> tuple[li
     """Arguments after the run, and the lines it printed. DataRace where threads race."""
     args, printed = copies(launch.args), []
     interp.run_lowered(
-        kernel, args, launch.dims, launch.block_dim, parts.layouts, parts.places, parts.threads, printed.append
+        kernel,
+        args,
+        launch.dims,
+        launch.block_dim,
+        parts.layouts,
+        parts.places,
+        parts.threads,
+        printed.append,
     )
     return args, printed
 

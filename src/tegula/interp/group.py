@@ -234,5 +234,3 @@ def run_advance(m: Machine, op: Op, mask: Mask) -> None:
         stack.count = min(stack.count + pushed, len(stack.elements))
     else:
         stack.count = max(stack.count - m.count, 0)
-
-

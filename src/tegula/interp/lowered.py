@@ -167,7 +167,9 @@ def _view(
 def _offsets(touch: Touch) -> tuple[np.ndarray, int]:
     """Where the scalars of the elements begin, from the array's first one, thread by thread; their size."""
     a, rank = touch.array, len(touch.at)
-    at = sum((i * s for i, s in zip(touch.at, a.strides, strict=False)), np.zeros(len(touch.threads), np.int64))
+    at = sum(
+        (i * s for i, s in zip(touch.at, a.strides, strict=False)), np.zeros(len(touch.threads), np.int64)
+    )
     for n, s in zip(a.shape[rank:], a.strides[rank:], strict=True):
         at = (at[:, None] + np.arange(n) * s).reshape(-1)
     return at, a.itemsize
@@ -200,4 +202,3 @@ class Block:
         self.shared[...] = 255
         self.races.new_block()
         return GroupMachine(lanes, present, report, block, tid, self.spread, self.shared, self.races)
-

@@ -82,9 +82,7 @@ class Races:
         for region in self.regions:
             region.flying = None
 
-    def touch(
-        self, access: Access, threads: np.ndarray, base: int, offsets: np.ndarray, length: int
-    ) -> None:
+    def touch(self, access: Access, threads: np.ndarray, base: int, offsets: np.ndarray, length: int) -> None:
         """Each thread touches `length` bytes at base + its offset."""
         region = self._region(base)
         if region is None or not len(threads):

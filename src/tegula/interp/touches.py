@@ -162,9 +162,7 @@ def _each(kind: str, array: np.ndarray, threads: np.ndarray, at: np.ndarray) -> 
 
 def _all(m: GroupMachine, array: np.ndarray, count: int) -> Touch:
     """All threads read the first so many elements."""
-    return _each(
-        "read", array, np.repeat(np.arange(m.threads), count), np.tile(np.arange(count), m.threads)
-    )
+    return _each("read", array, np.repeat(np.arange(m.threads), count), np.tile(np.arange(count), m.threads))
 
 
 @touches("group.publish")
