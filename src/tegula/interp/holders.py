@@ -38,7 +38,7 @@ def held(layout: Layout) -> Held:
     at = (of_threads[:, :, None] + of_registers[:, None, :]).reshape(rank, -1)
     threads = np.repeat(np.arange(of_threads.shape[1]), of_registers.shape[1])
     owner = np.repeat(first, of_registers.shape[1])
-    inside = (at < np.array(layout.shape)[:, None]).all(axis=0)
+    inside = np.logical_and.reduce(at < np.array(layout.shape)[:, None])
     return Held(threads, at, owner).only(inside)
 
 
