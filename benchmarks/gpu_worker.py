@@ -10,9 +10,10 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Row, failed
+from benchmarks.measure import Row, failed, version_of
 
 MARK = "benchmark: "
 """The start of a line for the process that waits."""
@@ -44,8 +45,8 @@ def measured(name: str, case: Callable[[], Iterator[Row]]) -> list[Row]:
         for row in case():
             rows.append(row)
     except Exception as error:
-        traceback.print_exc()
-        rows.append(failed(name, f"{type(error).__name__}: {error}"))
+        frames = [f"{Path(f.filename).name}:{f.lineno}" for f in traceback.extract_tb(error.__traceback__)]
+        rows.append(failed(name, f"{type(error).__name__}: {error} (at {', '.join(frames[-4:])})"))
     return rows
 
 
@@ -65,19 +66,11 @@ def is_alive() -> bool:
 
 def device() -> dict[str, Any]:
     """What the numbers were measured on, and with which versions."""
-    from importlib.metadata import PackageNotFoundError, version
-
     import torch
 
     from tegula.backend import ptx
     from tegula.runtime.cuda import driver
 
-    found: dict[str, Any] = {}
-    for package in ("triton", "cupy-cuda13x", "ml_dtypes"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     properties = torch.cuda.get_device_properties(0)
     return {
         "gpu": properties.name,
@@ -87,7 +80,7 @@ def device() -> dict[str, Any]:
         "ptxas": ptx.identity(),
         "torch": torch.__version__,
         "torch_cuda": torch.version.cuda,
-        **found,
+        **{package: version_of(package) for package in ("triton", "cupy-cuda13x", "ml_dtypes")},
     }
 
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +92,14 @@ def commit() -> str:
     return found.stdout.strip()
 
 
+def version_of(package: str) -> str:
+    """Of an installed package; empty if there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
 def machine() -> dict[str, object]:
     """What the numbers were measured on."""
     cpu = next(
@@ -107,7 +115,7 @@ def machine() -> dict[str, object]:
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "llvmlite": version("llvmlite"),
+        "llvmlite": version_of("llvmlite"),
         "commit": commit(),
         "load": os.getloadavg()[0],
     }

@@ -1,0 +1,66 @@
+"""The kernels that are timed on GPUs compile well: wide accesses, no registers in memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pretend_driver import PretendDriver
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import gpu_kernels as kernels
+
+import tegula as tg
+
+Launch = tuple[Any, Any, list[Any], int, str]
+
+
+def launches() -> Iterator[Launch]:
+    """Kernel, grid, arguments, threads, and what must be in its PTX."""
+    for dtype in (tg.float32, tg.bfloat16):
+        a, b = (tg.empty(1 << 13, dtype, device="cuda:0") for _ in range(2))
+        yield kernels.copy_kernel(4096), 2, [a, b], 256, "ld.global.v4.b32"
+        yield kernels.chain_kernel(4096, dtype), 2, [a, b], 256, "st.global.v4.b32"
+        x, y = (tg.empty((4, 4096), dtype, device="cuda:0") for _ in range(2))
+        w, v = (tg.empty(4096, dtype, device="cuda:0") for _ in range(2))
+        yield kernels.softmax_kernel(dtype), 4, [x, y], 256, "ld.global.v4.b32"
+        yield kernels.layernorm_kernel(dtype), 4, [x, w, v, y, 1e-5], 256, "ld.global.v4.b32"
+        yield kernels.rmsnorm_kernel(dtype), 4, [x, w, y, 1e-5], 256, "ld.global.v4.b32"
+    squares = [tg.empty((4, 4096), tg.float64, device="cuda:0"), tg.empty(1, tg.float64, device="cuda:0")]
+    yield kernels.squares_by_rows, 4, squares, 256, "ld.global.v2.b64"
+    yield kernels.reduce_array_tile, (4, 16), squares, 256, "ld.global"
+    rows = [tg.empty((512, 256), device="cuda:0") for _ in range(2)]
+    for kernel in (kernels.sequential, kernels.pipelined):
+        yield kernel, 1, rows, 256, "ld.global"
+
+
+@pytest.fixture
+def driver(pretended: PretendDriver) -> PretendDriver:
+    pretended.kernels["kernel"] = lambda blocks, threads, data: None
+    return pretended
+
+
+def test_the_timed_kernels_are_compiled_well(driver: PretendDriver) -> None:
+    for kernel, grid, arguments, threads, wanted in launches():
+        tg.launch_tiled(kernel, grid, arguments, block_dim=threads)
+        made = kernel.compiled.popitem()[1]
+        assert made.spill_bytes == 0, kernel.name
+        text = kernel.assembly()
+        assert wanted in text and "ld.local" not in text, kernel.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tile", [(128, 128, 64), (128, 256, 64)])
+def test_the_timed_products_use_the_matrix_units(driver: PretendDriver, tile: tuple[int, int, int]) -> None:
+    kernel, threads = kernels.gemm_kernel(*tile, 3), tile[1]
+    operands = [tg.empty((256, 256), tg.bfloat16, device="cuda:0") for _ in range(3)]
+    tg.launch_tiled(kernel, (2, 256 // tile[1]), operands, block_dim=threads)
+    made = kernel.compiled.popitem()[1]
+    assert made.spill_bytes == 0 and made.shared_bytes <= 227 << 10
+    text = kernel.assembly()
+    assert "mma.sync" in text or "wgmma" in text
+    assert "cp.async" in text
