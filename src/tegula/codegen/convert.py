@@ -185,6 +185,8 @@ def _narrow(code: Code, x: str, to: DType, width: int) -> str:
         return _cast(code, "fptrunc", x, "float", "half", width)
     ints = _Ints(code, 32, width)
     bits = ints.of(x, "float")
+    if to is bfloat16 and code.rounds_bfloat16:
+        return _Ints(code, 16, width).of(_cast(code, "fptrunc", x, "float", "bfloat", width), "bfloat")
     if to is bfloat16:
         lsb = ints.op("and", ints.op("lshr", bits, 16), 1)
         rounded = ints.op("lshr", ints.op("add", ints.op("add", bits, 0x7FFF), lsb), 16)

@@ -77,9 +77,12 @@ def float_literal(value: float, dtype: DType) -> str:
 
 
 class Code:
-    """The lines of one function, with fresh names for registers and labels."""
+    """The lines of one function, with fresh names for registers and labels.
+
+    `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 as it is meant, subnormals included."""
 
     def __init__(self) -> None:
+        self.rounds_bfloat16 = False
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.block = "entry"

@@ -7,7 +7,7 @@ that no longer changes."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tegula.errors import InternalError
 from tegula.ir import Effect, Kernel, Op, Region, Value
@@ -23,7 +23,7 @@ from tegula.passes.assign_layouts import Layouts
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.place_shared import Place
 from tegula.passes.promote_buffers import root
-from tegula.types import ArrayType, StackType
+from tegula.types import ArrayType, BufType
 
 ROUNDS = 8
 
@@ -31,13 +31,15 @@ ROUNDS = 8
 @dataclass(frozen=True, slots=True)
 class Access:
     """An op reads or writes the memory of a buffer, stack or array. `layout`: which thread touches which element, where
-    that is known; `lane`: whether each lane does so on its own."""
+    that is known; `lane`: whether each lane does so on its own; `past`: a read of a ring of stages before the last wait
+    for its copies, thus of a stage that may be filled anew."""
 
     op: Op
     kind: str
     value: Value
     layout: Layout | None = None
     lane: bool = False
+    past: bool = False
 
 
 def insert_barriers(kernel: Kernel, layouts: Layouts, places: dict[Value, Place]) -> None:
@@ -72,7 +74,17 @@ class _Walk:
         if clash is not None:
             needed[op] = clash
             pending = []
-        return _union(pending, fresh)
+        return _union(self._aged(pending, fresh), fresh)
+
+    def _aged(self, pending: list[Access], fresh: list[Access]) -> list[Access]:
+        """Pending accesses, with the reads of rings that are waited for now in the past."""
+        waited = {self._memory(a.value) for a in fresh if a.kind == "arrive"}
+        if not waited:
+            return pending
+        return [
+            replace(a, past=True) if a.kind == "read" and self._memory(a.value) in waited else a
+            for a in pending
+        ]
 
     def branches(
         self, op: Op, pending: list[Access], needed: dict[Op, tuple[Access, Access]]
@@ -137,7 +149,7 @@ class _Walk:
 
     def conflict(self, a: Access, b: Access) -> bool:
         """Whether two threads may touch the same bytes, one of them writing."""
-        if not _clashes(a.kind, b.kind):
+        if not _clashes(a.kind, b.kind) or (a.kind == "read" and b.kind == "issue" and not a.past):
             return False
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
             return self._share_bytes(a, b)
@@ -157,7 +169,7 @@ class _Walk:
         return p.offset < q.offset + q.size and q.offset < p.offset + p.size
 
     def _memory(self, value: Value) -> Value:
-        return value if isinstance(value.type, StackType) else root(value)
+        return root(value) if isinstance(value.type, BufType) else value
 
 
 def _runs(loop: Op) -> bool:

@@ -190,7 +190,7 @@ class _Pipelining:
         ahead = self._constant(build, self.stages - 1)
         rest = build.insert(S.Sub([self.loop.operands[1], ahead], [self.index.type])).result
         index = build.insert(S.Add([self.index, ahead], [self.index.type])).result
-        self._copies(build, self._compare(build, "lt", self.index, rest), index, write)
+        runs = self._compare(build, "lt", self.index, rest)
         swapped: dict[Value, Value] = {}
         for fetch, ring in zip(self.fetches, self.rings, strict=True):
             swapped[fetch.buffer.result] = self._stage(build, ring, read)
@@ -198,6 +198,7 @@ class _Pipelining:
         gone = {op for f in self.fetches for op in (f.load, f.buffer)}
         self.body.ops = first.ops + [op for op in self.body.ops if op not in gone]
         end = Builder(self.body, self.loop.loc)
+        self._copies(end, runs, index, write)
         last.operands += [self._next(end, read), self._next(end, write)]
         self.body.append(last)
         for op in self.body.ops:

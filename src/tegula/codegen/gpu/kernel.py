@@ -128,6 +128,7 @@ class _Walk:
         self.s = s
         self.code = s.code
         s.code.block = "start"
+        s.code.rounds_bfloat16 = True
         s.run_branching = self._branching
 
     # Frame -----------------------------------------------------------------------------------------------------------
