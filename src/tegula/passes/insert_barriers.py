@@ -18,11 +18,12 @@ from tegula.ops.control import For, If, While
 from tegula.ops.group import Barrier, Publish
 from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Const
-from tegula.ops.tile import TileEmpty
+from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileStore
 from tegula.passes.assign_layouts import Layouts
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.place_shared import Place
 from tegula.passes.promote_buffers import root
+from tegula.passes.window import apart, moves_on, same_in_all, window
 from tegula.types import ArrayType, BufType
 
 ROUNDS = 8
@@ -143,6 +144,10 @@ class _Walk:
             return self.layouts[op.operands[0]]
         if isinstance(op, BufWrite) and root(op.operands[0]) is op.operands[0]:
             return self.layouts[op.operands[1]]
+        if isinstance(op, TileLoad):
+            return self.layouts[op.result]
+        if isinstance(op, TileStore | TileAtomic):
+            return self.layouts[op.operands[1]]
         if isinstance(op, BufRead) and root(op.operands[0]) is op.operands[0]:
             return self.layouts[op.result]
         return None
@@ -158,7 +163,19 @@ class _Walk:
         if a.lane and b.lane:
             return False
         first, second = array_root(a.value), array_root(b.value)
-        return first is second or overlap(self.kernel, first, second)
+        if first is second:
+            return not self._own_elements(a, b)
+        return overlap(self.kernel, first, second)
+
+    def _own_elements(self, a: Access, b: Access) -> bool:
+        """Whether two accesses of an array by tiles touch different elements, or each thread its own."""
+        first, second = window(a.op), window(b.op)
+        if first is None or second is None:
+            return False
+        if same_in_all(first, second):
+            own = a.op is b.op or (a.layout is not None and a.layout == b.layout and a.layout.owns_once)
+            return own and moves_on(a.op, b.op, first, second)
+        return apart(a.op, b.op, first, second)
 
     def _share_bytes(self, a: Access, b: Access) -> bool:
         first, second = self._memory(a.value), self._memory(b.value)
