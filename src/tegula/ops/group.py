@@ -176,8 +176,8 @@ class SharedProduct(TileOp):
 
 class AsyncCopy(TileOp):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
-    buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`. The buffer may be read after
-    `group.async_wait` and a barrier."""
+    buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is another
+    stage of its ring than what was read since the last wait. It may be read after `group.async_wait` and a barrier."""
 
     __slots__ = ()
     NAME = "group.async_copy"

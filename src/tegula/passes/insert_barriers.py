@@ -154,7 +154,7 @@ class _Walk:
 
     def conflict(self, a: Access, b: Access) -> bool:
         """Whether two threads may touch the same bytes, one of them writing."""
-        if not _clashes(a.kind, b.kind) or (a.kind == "read" and b.kind == "issue" and not a.past):
+        if not _clashes(a.kind, b.kind) or self._of_this_round(a, b):
             return False
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
             return self._share_bytes(a, b)
@@ -166,6 +166,11 @@ class _Walk:
         if first is second:
             return not self._own_elements(a, b)
         return overlap(self.kernel, first, second)
+
+    def _of_this_round(self, a: Access, b: Access) -> bool:
+        """Whether a read of a ring is followed by a copy to another stage of it."""
+        ahead = a.kind == "read" and b.kind == "issue" and b.op.attrs["ahead"]
+        return ahead and not a.past and self._memory(a.value) is self._memory(b.value)
 
     def _own_elements(self, a: Access, b: Access) -> bool:
         """Whether two accesses of an array by tiles touch different elements, or each thread its own."""

@@ -143,10 +143,11 @@ class _Pipelining:
         for k in range(self.stages - 1):
             index = self._constant(self.build, k)
             runs = self._compare(self.build, "lt", index, self.loop.operands[1])
-            self._copies(self.build, runs, index, self._constant(self.build, k, int32))
+            self._copies(self.build, runs, index, self._constant(self.build, k, int32), ahead=False)
 
-    def _copies(self, build: Builder, runs: Value, index: Value, stage: Value) -> None:
-        """Start the copies of a round, if there is one; they form a group in any case."""
+    def _copies(self, build: Builder, runs: Value, index: Value, stage: Value, ahead: bool) -> None:
+        """Start the copies of a round, if there is one; they form a group in any case. `ahead`: to another stage than
+        the round at hand reads."""
         inside = Region()
         inner = Builder(inside, self.loop.loc)
         for fetch, ring in zip(self.fetches, self.rings, strict=True):
@@ -155,7 +156,9 @@ class _Pipelining:
                 inner.insert(clone_op(op, made))
             array, offsets = fetch.load.operands[0], fetch.load.operands[2:]
             operands = [self._stage(inner, ring, stage), *(made.get(v, v) for v in (array, *offsets))]
-            attrs = {k: fetch.load.attrs.get(k, False) for k in ("bounds_check", "aligned")}
+            attrs = {k: fetch.load.attrs.get(k, False) for k in ("bounds_check", "aligned")} | {
+                "ahead": ahead
+            }
             inner.insert(AsyncCopy(operands, [], attrs, [], fetch.load.loc))
         inner.insert(Yield())
         nothing = Region()
@@ -198,7 +201,7 @@ class _Pipelining:
         gone = {op for f in self.fetches for op in (f.load, f.buffer)}
         self.body.ops = first.ops + [op for op in self.body.ops if op not in gone]
         end = Builder(self.body, self.loop.loc)
-        self._copies(end, runs, index, write)
+        self._copies(end, runs, index, write, ahead=True)
         last.operands += [self._next(end, read), self._next(end, write)]
         self.body.append(last)
         for op in self.body.ops:
