@@ -14,7 +14,7 @@ from hypothesis import settings
 
 TESTS = Path(__file__).parent
 # Folders of tests that never run machine code; all others do, and run once more for x86-64-v3.
-WITHOUT_MACHINE_CODE = {"ir", "interp", "lang", "passes"}
+WITHOUT_MACHINE_CODE = {"gpu_lowering", "ir", "interp", "lang", "passes"}
 
 # Machines that run tests are shared: no deadlines. In CI every run draws the same examples.
 # Folders of tests that run on every kind of device.

@@ -317,10 +317,12 @@ def _joined(modes: Iterable[Mode]) -> tuple[Mode, ...]:
         before = made[-1] if made else None
         if mode.size == 1:
             continue
+        if mode.dim == COPY:
+            mode = Mode(mode.size, COPY)
         if before is not None and before.dim == mode.dim and mode.stride == _following(before):
             made[-1] = Mode(before.size * mode.size, before.dim, before.stride)
         else:
-            made.append(Mode(mode.size, mode.dim, 1) if mode.dim == COPY else mode)
+            made.append(mode)
     return tuple(made)
 
 
@@ -345,6 +347,33 @@ def bank_conflicts(layout: Layout, strides: Sequence[int], element_bytes: int, v
                 banks.setdefault(word % 32, set()).add(word)
         worst = max(worst, max(len(words) for words in banks.values()))
     return worst
+
+
+PADDING = -2
+"""The dimension of thread modes of which only digit 0 takes part."""
+
+
+def taking_part(layout: Layout, owners: bool) -> tuple[tuple[Mode, ...], tuple[Mode, ...]]:
+    """Which threads have which elements, or, `owners`, act for them; without regard to the order of registers. Equal
+    answers mean the same elements for each thread."""
+    threads: list[Mode] = []
+    for mode in layout.threads:
+        if mode.dim == COPY:
+            threads.append(Mode(mode.size, PADDING) if owners else mode)
+            continue
+        inside = -(-layout.shape[mode.dim] // mode.stride)
+        if inside < mode.size and mode.size % inside == 0:
+            threads += [Mode(inside, mode.dim, mode.stride), Mode(mode.size // inside, PADDING)]
+        else:
+            threads.append(mode)
+    joined: list[Mode] = []
+    for mode in threads:
+        if mode.size > 1 and mode.dim == PADDING and joined and joined[-1].dim == PADDING:
+            joined[-1] = Mode(joined[-1].size * mode.size, PADDING)
+        elif mode.size > 1:
+            joined.append(mode)
+    registers = sorted(layout.registers, key=lambda m: (m.dim, m.stride))
+    return tuple(joined), tuple(registers)
 
 
 def same_place(a: Layout, b: Layout) -> bool:

@@ -1,5 +1,19 @@
+"""Makes the modules beside the tests, `agreement`, and the makers of programs importable."""
+
 import sys
 from pathlib import Path
 
+import pytest
+
+from tegula.passes import place_shared
+
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "semantics")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "semantics"), str(HERE.parent / "generated")]
+
+
+@pytest.fixture(params=["side by side", "tight"])
+def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How buffers lie in shared memory: each on its own where there is room, or sharing bytes wherever they can."""
+    if request.param == "tight":
+        monkeypatch.setattr(place_shared, "LITTLE", 0)
+    return request.param

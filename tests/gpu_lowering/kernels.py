@@ -130,6 +130,22 @@ def register_to_shared(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d
 
 
 @tg.kernel
+def register_into_shared(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(8, 4), dtype=float)
+    x = tg.tile_load(a, shape=(8, 8), offset=(i * 8, 0), storage="shared")
+    y = tg.tile_load(b, shape=(8, 4), offset=(0, j * 4), storage="shared")
+    for k in range(1, int(a.shape[1] / 8)):
+        x_next = tg.tile_load(a, shape=(8, 8), offset=(i * 8, k * 8), storage="register")
+        y_next = tg.tile_load(b, shape=(8, 4), offset=(k * 8, j * 4), storage="register")
+        tg.tile_matmul(x, y, total)
+        x = x_next
+        y = y_next
+    tg.tile_matmul(x, y, total)
+    tg.tile_store(c, total, offset=(i * 8, j * 4))
+
+
+@tg.kernel
 def shared_into_register(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     i, j = tg.tid()
     total = tg.tile_zeros(shape=(8, 4), dtype=float)
@@ -193,6 +209,33 @@ def published(a: tg.array2d[float], out: tg.array2d[float]):
     out[i, j] = tg.untile(first) + tg.uniform(a[i, j])
 
 
+@tg.kernel
+def in_turn(a: tg.array2d[float], b: tg.array2d[float], out: tg.array2d[float]):
+    i = tg.tid()
+    x = tg.tile_load(a, shape=(64, 64), offset=(i * 64, 0), storage="shared")
+    tg.tile_store(out, tg.tile_transpose(x), offset=(0, i * 64))
+    y = tg.tile_load(b, shape=(64, 64), offset=(i * 64, 0), storage="shared")
+    tg.tile_store(out, tg.tile_transpose(y), offset=(64, i * 64))
+
+
+@tg.kernel
+def joined(a: tg.array2d[float], out: tg.array2d[float]):
+    i = tg.tid()
+    t = tg.tile_load(a[i], 128)
+    tg.tile_store(out[i], tg.tile_concat((t, t * 2.0)))
+
+
+@tg.kernel
+def in_place(a: tg.array2d[float], out: tg.array2d[float]):
+    for i in range(a.shape[0]):
+        tg.tile_store(a[i], tg.tile_load(a[i], 256) * 2.0)
+    for i in range(a.shape[0] // 2):
+        tg.tile_store(out, tg.tile_load(a, shape=(2, 64), offset=(2 * i, 64)), offset=(2 * i, 0))
+
+
+ASSIGNED = (register_to_shared, register_into_shared, shared_into_register, mixed)
+
+
 def numbers(rng: np.random.Generator, *shape: int, dtype: Any = tg.float32) -> Any:
     return tg.array(rng.integers(-8, 9, shape), dtype=dtype)
 
@@ -206,7 +249,11 @@ def launches() -> dict[str, Launch]:
     rng = np.random.default_rng(0)
     ints = {"dtype": tg.int32}
     grid, rows = (2, 2), (2,)
-    wide = [numbers(rng, 40, 64, dtype=tg.float16), numbers(rng, 64, 24, dtype=tg.float16), tg.zeros((40, 24))]
+    wide = [
+        numbers(rng, 40, 64, dtype=tg.float16),
+        numbers(rng, 64, 24, dtype=tg.float16),
+        tg.zeros((40, 24)),
+    ]
     line = [numbers(rng, 2, THREADS), tg.zeros((2, THREADS))]
     whole = [numbers(rng, 2, THREADS, **ints), tg.zeros((2, THREADS), **ints)]
     index = tg.array(rng.integers(-9, 140, (2, 64)), **ints)
@@ -226,6 +273,11 @@ def launches() -> dict[str, Launch]:
         tiled(stored_then_loaded, line, rows, THREADS),
         tiled(pipelined, [numbers(rng, 5, 256), tg.zeros((5, 256))], (1,), 256),
         tiled(published, line, rows, THREADS),
+        tiled(in_turn, [numbers(rng, 128, 64), numbers(rng, 128, 64), tg.zeros((128, 128))], rows, THREADS),
+        tiled(joined, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
+        tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 64))], (1,), THREADS),
     ]
-    made += [tiled(k, products(rng), grid, THREADS) for k in (register_to_shared, shared_into_register, mixed)]
+    made += [
+        tiled(k, products(rng), grid, THREADS) for k in ASSIGNED
+    ]
     return {launch.kernel.name: launch for launch in made}

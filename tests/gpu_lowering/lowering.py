@@ -49,7 +49,7 @@ def run_lowered(kernel: Kernel, parts: Distribution, launch: Launch) -> tuple[li
         launch.dims,
         launch.block_dim,
         parts.layouts,
-        parts.places,
+        parts.shared.places,
         parts.threads,
         printed.append,
     )

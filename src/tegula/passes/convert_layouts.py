@@ -7,11 +7,12 @@ from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.layout import Layout, everywhere
 from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
+from tegula.ops.control import Yield
 from tegula.ops.group import PartialArgReduce, PartialReduce
-from tegula.ops.tile import TileArgReduce, TileBroadcast, TileReduce
+from tegula.ops.tile import TileArgReduce, TileBroadcast, TileMap, TileReduce, dtype_of
 from tegula.passes.assign_layouts import Layouts, natural_layout
 from tegula.rewrite import clone_region, replace
-from tegula.types import BufType, TileType, int32
+from tegula.types import BufType, TileType, int32, scalar_of
 
 
 def convert_layouts(kernel: Kernel, layouts: Layouts, threads: int) -> None:
@@ -136,12 +137,25 @@ class _Converter:
         values, index = self._argparts(build, op, [tile])
         if values.type.shape[0] > 1:  # type: ignore[union-attr]
             whole = self.layouts[tile].parts(None)[1]
-            values, index = (self.read(build, self.buffer(build, v), whole) for v in (values, index))
+            buffers = [self.buffer(build, v) for v in (values, index)]
+            values, index = (self.read(build, b, whole) for b in buffers)
             values, index = self._argparts(build, op, [values, index])
+        if scalar_of(dtype_of(tile.type)).is_float:
+            index = self._or_first(build, index)
         t = op.result.type
         assert isinstance(t, TileType) and isinstance(index.type, TileType)
         region_ready = index if index.type.shape == t.shape else self._flat(build, index)
         self.replaced[op.result] = self.converted(build, region_ready, final)
+
+    def _or_first(self, build: Builder, index: Value) -> Value:
+        """Index 0 where there was no number."""
+        body = Region([int32])
+        inside = Builder(body, build.loc)
+        zero = inside.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
+        inside.insert(Yield([inside.insert(S.Max([body.args[0], zero], [int32])).result]))
+        made = build.insert(TileMap([index], [index.type], None, [body])).result
+        self.layouts[made] = self.layouts[index]
+        return made
 
     def _argparts(self, build: Builder, op: Op, operands: list[Value]) -> tuple[Value, Value]:
         held, _, bases = self.layouts[operands[0]].parts(None)

@@ -11,16 +11,18 @@ from dataclasses import dataclass, replace
 
 from tegula.errors import InternalError
 from tegula.ir import Effect, Kernel, Op, Region, Value
-from tegula.layout import Layout
+from tegula.layout import Layout, taking_part
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import For, If, While
-from tegula.ops.group import Barrier, Publish
+from tegula.ops.group import AddPrefix, Barrier, PartialScan, StackAdvance, StackFill, StackVote
 from tegula.ops.lane import Lanes
 from tegula.ops.scalar import Const
+from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileStore
 from tegula.passes.assign_layouts import Layouts
 from tegula.passes.overlap import array_root, overlap
+from tegula.passes.parts import parts_apart, same_part
 from tegula.passes.place_shared import Place
 from tegula.passes.promote_buffers import root
 from tegula.passes.window import apart, moves_on, same_in_all, window
@@ -135,20 +137,16 @@ class _Walk:
             return
         layout = self._layout(op)
         for e in op.effects():
-            if e.value is not None:
+            if e.value is not None and not _of_earlier_warps(op, e):
                 yield Access(op, *_parts(e), layout=layout)
 
     def _layout(self, op: Op) -> Layout | None:
-        """Which thread touches what, for a whole buffer under one layout."""
+        """Which thread touches what of a buffer, its view, or a window of an array."""
         if isinstance(op, BufNew):
             return self.layouts[op.operands[0]]
-        if isinstance(op, BufWrite) and root(op.operands[0]) is op.operands[0]:
+        if isinstance(op, TileStore | TileAtomic | BufWrite):
             return self.layouts[op.operands[1]]
-        if isinstance(op, TileLoad):
-            return self.layouts[op.result]
-        if isinstance(op, TileStore | TileAtomic):
-            return self.layouts[op.operands[1]]
-        if isinstance(op, BufRead) and root(op.operands[0]) is op.operands[0]:
+        if isinstance(op, TileLoad | BufRead):
             return self.layouts[op.result]
         return None
 
@@ -178,20 +176,52 @@ class _Walk:
         if first is None or second is None:
             return False
         if same_in_all(first, second):
-            own = a.op is b.op or (a.layout is not None and a.layout == b.layout and a.layout.owns_once)
-            return own and moves_on(a.op, b.op, first, second)
+            return (a.op is b.op or _own(a, b)) and moves_on(a.op, b.op, first, second)
         return apart(a.op, b.op, first, second)
 
     def _share_bytes(self, a: Access, b: Access) -> bool:
         first, second = self._memory(a.value), self._memory(b.value)
         if first is second:
-            own = a.layout is not None and a.layout == b.layout and a.layout.owns_once
-            return not own and not (isinstance(a.op, Publish) and a.op is b.op)
+            return not (_by_one_thread(a, b) or _other_parts(a, b))
         p, q = self.places[first], self.places[second]
         return p.offset < q.offset + q.size and q.offset < p.offset + p.size
 
     def _memory(self, value: Value) -> Value:
         return root(value) if isinstance(value.type, BufType) else value
+
+
+def _own(a: Access, b: Access) -> bool:
+    """Whether each thread touches the same elements in two accesses that agree about where they are, and no other
+    thread does."""
+    if a.layout is None or b.layout is None:
+        return False
+    return taking_part(a.layout, a.kind != "read") == taking_part(b.layout, b.kind != "read")
+
+
+def _other_parts(a: Access, b: Access) -> bool:
+    """Whether two accesses of one object touch different elements, or each thread its own."""
+    if not (isinstance(a.value.type, BufType) and isinstance(b.value.type, BufType)):
+        return False
+    return (_own(a, b) and same_part(a.value, b.value)) or parts_apart(a.value, b.value)
+
+
+BY_ONE_THREAD = (StackNew, StackClear, StackAdvance)
+"""Ops that write the count of a stack, all by the first thread."""
+
+
+def _by_one_thread(a: Access, b: Access) -> bool:
+    """Whether the same thread makes each of two accesses."""
+    if isinstance(a.op, BY_ONE_THREAD) and isinstance(b.op, BY_ONE_THREAD):
+        return True
+    return a.op is b.op and isinstance(a.op, PartialScan | StackVote)
+
+
+def _of_earlier_warps(op: Op, effect: Effect) -> bool:
+    """Whether an op reads what earlier warps have written, of which there are none."""
+    if not isinstance(op, AddPrefix | StackFill | StackAdvance) or effect.kind != "read":
+        return False
+    t = effect.value.type if effect.value is not None else None
+    return isinstance(t, BufType) and t.shape == (1,)
 
 
 def _runs(loop: Op) -> bool:

@@ -1,0 +1,63 @@
+"""Which part of a tile object a view shows, where that is the same at all times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tegula.ir import Op, Value
+from tegula.ops.buffer import BufReshape, BufView, buffer_type
+from tegula.ops.scalar import Const
+
+
+def same_part(a: Value, b: Value) -> bool:
+    """Whether two views show the same elements of one object, in the same order."""
+    first, second = _path(a), _path(b)
+    return first is not None and first == second
+
+
+def parts_apart(a: Value, b: Value) -> bool:
+    """Whether two views of one object share no element."""
+    first, second = _box(a), _box(b)
+    if first is None or second is None:
+        return False
+    return any(x[1] <= y[0] or y[1] <= x[0] for x, y in zip(first, second, strict=True))
+
+
+def _starts(view: Op) -> list[int] | None:
+    """Where a view starts, if at constants."""
+    numbers: list[int] = [v.owner.attrs["value"] for v in view.operands[1:] if isinstance(v.owner, Const)]
+    return numbers if len(numbers) == len(view.operands) - 1 else None
+
+
+def _path(view: Value) -> list[Any] | None:
+    """The views that lead from the object to one of it."""
+    path: list[Any] = []
+    while isinstance(view.owner, BufView | BufReshape):
+        owner, source = view.owner, view.owner.operands[0]
+        starts = _starts(owner)
+        if starts is None:
+            return None
+        if isinstance(owner, BufView) or buffer_type(source.type).shape != buffer_type(view.type).shape:
+            path.append((owner.NAME, starts, sorted(owner.attrs.items())))
+        view = source
+    return path
+
+
+def _box(view: Value) -> list[tuple[int, int]] | None:
+    """The first and the end of the elements along each dimension of the object; for a view of a view, None."""
+    owner = view.owner
+    if not isinstance(owner, BufView | BufReshape):
+        return [(0, n) for n in buffer_type(view.type).shape]
+    starts = _starts(owner)
+    if isinstance(owner, BufReshape) or starts is None:
+        return None
+    if isinstance(owner.operands[0].owner, BufView | BufReshape):
+        return None
+    box = [(n, n + 1) for n in starts]
+    dim: int
+    for n, dim, step in zip(owner.attrs["shape"], owner.attrs["dims"], owner.attrs["steps"], strict=True):
+        if dim >= 0:
+            low, high = box[dim]
+            span: int = (n - 1) * step
+            box[dim] = (low + min(span, 0), high + max(span, 0))
+    return box

@@ -1,0 +1,77 @@
+"""Lowered kernels do what the kernels say, with the fewest barriers: without any one of them, threads race."""
+
+from __future__ import annotations
+
+import kernels
+import pytest
+from lowering import agrees, barriers, lowered, run_lowered
+
+from tegula.interp import DataRace
+
+LAUNCHES = kernels.launches()
+COUNTS = {
+    "row_sum": 1,
+    "softmax": 2,
+    "gemm": 2,
+    "gemm_ahead": 1,
+    "transposed": 1,
+    "scan": 2,
+    "argmin": 1,
+    "stack": 5,
+    "gather": 1,
+    "lanes_and_tiles": 1,
+    "updated": 2,
+    "tree": 2,
+    "stored_then_loaded": 3,
+    "pipelined": 0,
+    "published": 2,
+    "in_turn": 3,
+    "joined": 1,
+    "in_place": 1,
+    "register_to_shared": 3,
+    "register_into_shared": 3,
+    "shared_into_register": 3,
+    "mixed": 3,
+}
+"""Barriers where every buffer has bytes of its own."""
+TIGHT = {"softmax": 3, "scan": 3, "published": 3} | {k.name: 4 for k in kernels.ASSIGNED}
+"""Barriers where buffers share bytes, if there are more."""
+
+
+def test_all_kernels_are_counted() -> None:
+    assert set(LAUNCHES) == set(COUNTS)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_kernel(name: str, memory: str) -> None:
+    kernel, _ = agrees(LAUNCHES[name])
+    found = barriers(kernel)
+    wanted = TIGHT.get(name, COUNTS[name]) if memory == "tight" else COUNTS[name]
+    assert len(found) == wanted
+    assert all(b.attrs["reason"] for b in found)
+
+
+@pytest.mark.parametrize("name", [name for name, n in COUNTS.items() if n])
+def test_no_barrier_can_go(name: str, memory: str) -> None:
+    kernel, parts = lowered(LAUNCHES[name])
+    for barrier in barriers(kernel):
+        region = barrier.parent
+        assert region is not None
+        at = region.ops.index(barrier)
+        region.ops.remove(barrier)
+        with pytest.raises(DataRace):
+            run_lowered(kernel, parts, LAUNCHES[name])
+        region.ops.insert(at, barrier)
+
+
+def test_large_buffers_share_bytes() -> None:
+    _, parts = lowered(LAUNCHES["in_turn"])
+    first, second = parts.shared.places.values()
+    assert first.offset < second.offset + second.size and second.offset < first.offset + first.size
+
+
+@pytest.mark.parametrize("block_dim", [1, 32, 33, 100])
+@pytest.mark.parametrize("name", ["row_sum", "softmax", "gemm", "transposed", "scan", "argmin", "gather"])
+def test_other_block_sizes(name: str, block_dim: int, memory: str) -> None:
+    launch = LAUNCHES[name]
+    agrees(kernels.tiled(launch.kernel, launch.args, launch.dims[:-1], block_dim))

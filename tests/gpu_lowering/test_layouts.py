@@ -1,0 +1,81 @@
+"""What barriers and the race check know of layouts, against the threads and registers one by one."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tegula.interp.holders import held, parts
+from tegula.layout import (
+    Layout,
+    blocked,
+    chunked,
+    everywhere,
+    fma_result,
+    mma_result,
+    over_lanes,
+    taking_part,
+)
+
+
+@st.composite
+def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
+    shape = tuple(draw(st.lists(st.integers(1, 20), min_size=rank or 1, max_size=rank or 3)))
+    threads = draw(st.sampled_from([32, 64, 96]))
+    makers = [
+        lambda: blocked(shape, threads, draw(st.sampled_from([1, 2, 4]))),
+        lambda: over_lanes((*shape[:-1], min(shape[-1], threads)), min(shape[-1], threads), threads),
+        lambda: everywhere(shape, threads),
+        lambda: chunked(shape[0], threads),
+    ]
+    if len(shape) == 2:
+        makers += [lambda: mma_result(shape, threads // 32), lambda: fma_result(shape, threads, 4)]
+    return draw(st.sampled_from(makers))()
+
+
+def elements(layout: Layout, owners: bool) -> dict[int, set[tuple[int, ...]]]:
+    """For each thread the elements that it has, or those that it acts for: the first thread of those that have one."""
+    found: dict[int, set[tuple[int, ...]]] = {}
+    for at, pairs in layout.owners().items():
+        threads = {t for t, _ in pairs}
+        for t in {min(threads)} if owners else threads:
+            found.setdefault(t, set()).add(at)
+    return found
+
+
+@given(layouts())
+def test_holders(layout: Layout) -> None:
+    pairs = held(layout)
+    found: dict[int, set[tuple[int, ...]]] = {}
+    for thread, *at in zip(pairs.threads.tolist(), *pairs.at.tolist(), strict=True):
+        found.setdefault(thread, set()).add(tuple(at))
+    assert found == elements(layout, False)
+    owned = pairs.owned
+    acting: dict[int, set[tuple[int, ...]]] = {}
+    for thread, *at in zip(owned.threads.tolist(), *owned.at.tolist(), strict=True):
+        acting.setdefault(thread, set()).add(tuple(at))
+    assert acting == elements(layout, True)
+
+
+@given(st.data(), st.integers(1, 3))
+def test_equal_parts_are_the_same_elements_for_each_thread(data: st.DataObject, rank: int) -> None:
+    a, b = data.draw(layouts(rank)), data.draw(layouts(rank))
+    for first in (False, True):
+        for second in (False, True):
+            if taking_part(a, first) == taking_part(b, second) and a.shape == b.shape:
+                assert elements(a, first) == elements(b, second)
+        again = Layout(a.shape, a.registers[::-1], a.threads)
+        assert taking_part(a, first) == taking_part(again, first)
+
+
+@given(layouts(), st.data())
+def test_parts_of_reductions_are_those_of_warps(layout: Layout, data: st.DataObject) -> None:
+    axis = data.draw(st.sampled_from([None, *range(len(layout.shape))]))
+    found = parts(layout, axis)
+    bases = layout.parts(axis)[2]
+    warps: dict[tuple[int, ...], set[int]] = {}
+    for at, pairs in layout.owners().items():
+        row = tuple(i for d, i in enumerate(at) if axis is not None and d != axis)
+        warps.setdefault((*row, found[at]), set()).add(min(t for t, _ in pairs) // 32)
+    assert all(len(threads) == 1 for threads in warps.values())
+    assert found.max(initial=0) < len(bases)

@@ -1,0 +1,232 @@
+"""The race check: what threads of a block touch between barriers."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from kernel_maker import KernelMaker
+
+from tegula.errors import InternalError
+from tegula.interp import DataRace, run_lowered
+from tegula.interp.races import Region, regions_of
+from tegula.layout import blocked, everywhere
+from tegula.ops.tile import TileEmpty
+from tegula.types import ArrayType, BufType, StackType, int32
+
+THREADS = 32
+LOAD = {"bounds_check": True, "aligned": False}
+
+
+def run(m: KernelMaker, *args, offsets=None, layouts=None, lanes=THREADS) -> None:
+    """Run a kernel with a row-major place for each buffer, one after the other unless told, every tile in blocks
+    unless told."""
+    kernel = m.finish()
+    found, places, top = dict(layouts or {}), {}, 0
+    for op in kernel.walk():
+        for v in op.results:
+            t = v.type
+            if isinstance(t, BufType) and op.NAME == "buf.new":
+                strides = tuple(int(np.prod(t.shape[d + 1 :])) for d in range(len(t.shape)))
+                size, top = 4 * int(np.prod(t.shape)), top + 128
+                at = (offsets or {}).get(v, top - 128)
+                places[v] = SimpleNamespace(offset=at, size=size, strides=strides)
+            elif isinstance(t, StackType):
+                places[v] = SimpleNamespace(offset=top, size=16 + 4 * t.capacity, strides=(1,))
+                top += 16 + 4 * t.capacity
+            elif not isinstance(t, BufType) and hasattr(t, "partial"):
+                found.setdefault(v, blocked(t.shape, THREADS, 1))
+    run_lowered(kernel, args, (lanes,), None, found, places, THREADS)
+
+
+def maker(*params) -> KernelMaker:
+    return KernelMaker(*params, block_dim=THREADS)
+
+
+def buffer(m: KernelMaker, n: int = THREADS):
+    return m("buf.new", m("tile.full", m.const(1), shape=(n,)), storage="shared")
+
+
+def set_own(m: KernelMaker, target, at) -> None:
+    m("lanes", regions=[m.region((), lambda: m("buf.set", target, at, at) and None)])
+
+
+def get(m: KernelMaker, source, at):
+    return m("lanes", regions=[m.region((), lambda: m("buf.get", source, at))])
+
+
+def mirrored(m: KernelMaker, lane):
+    return m("sub", m.const(THREADS - 1), lane)
+
+
+@pytest.mark.parametrize("barrier", [False, True])
+def test_a_thread_reads_what_another_wrote(barrier: bool) -> None:
+    m = maker()
+    b = buffer(m)
+    if barrier:
+        m("barrier", reason="why")
+    get(m, b, mirrored(m, m.tid()))
+    if barrier:
+        run(m)
+        return
+    with pytest.raises(DataRace) as e:
+        run(m)
+    text = str(e.value)
+    assert "kernel.py:7" in text and "kernel.py:3" in text
+    assert "thread 0 reads bytes 124 to 127 of shared memory (buf.get)" in text
+    assert "thread 31 writes them (buf.new), with no barrier between" in text
+
+
+def test_a_thread_reads_its_own() -> None:
+    m = maker()
+    get(m, buffer(m), m.tid())
+    run(m)
+
+
+def test_a_thread_writes_what_another_read() -> None:
+    m = maker()
+    b, lane = buffer(m), m.tid()
+    m("barrier", reason="why")
+    get(m, b, mirrored(m, lane))
+    set_own(m, b, lane)
+    with pytest.raises(DataRace, match="writes bytes"):
+        run(m)
+
+
+def test_buffers_that_share_bytes() -> None:
+    m = maker()
+    a = buffer(m)
+    m("buf.read", a)
+    b = m("buf.new", m("tile.empty", type=a.type.tile), storage="shared")
+    set_own(m, b, mirrored(m, m.tid()))
+    run(m)
+    m = maker()
+    a = buffer(m)
+    m("buf.read", a)
+    b = m("buf.new", m("tile.empty", type=a.type.tile), storage="shared")
+    set_own(m, b, mirrored(m, m.tid()))
+    with pytest.raises(DataRace):
+        run(m, offsets={a: 0, b: 64})
+
+
+def test_copies_are_read_by_all_and_written_by_one() -> None:
+    m = maker()
+    t = m("tile.full", m.const(1), shape=(4,))
+    b = m("buf.new", t, storage="shared")
+    r = m("buf.read", b)
+    with pytest.raises(DataRace):
+        run(m, layouts={t: everywhere((4,), THREADS), r: everywhere((4,), THREADS)})
+
+
+def test_updates_race_with_reads_but_not_with_each_other() -> None:
+    m = maker()
+    b, one, zero = buffer(m), m.const(1), m.const(0)
+    m("barrier", reason="why")
+
+    def twice():
+        m("buf.update", b, one, zero, op="add")
+        m("buf.update", b, one, zero, op="add")
+
+    m("lanes", regions=[m.region((), twice)])
+    m("barrier", reason="why")
+    m("buf.get", b, zero)
+    run(m)
+    m = maker()
+    b, one, zero = buffer(m), m.const(1), m.const(0)
+    m("barrier", reason="why")
+    m("lanes", regions=[m.region((), lambda: m("buf.update", b, one, zero, op="add") and None)])
+    m("buf.get", b, zero)
+    with pytest.raises(DataRace):
+        run(m)
+
+
+def test_lanes_are_not_ordered_in_arrays_but_tiles_are() -> None:
+    def made(tile: bool) -> KernelMaker:
+        m = maker(ArrayType(int32, 1))
+        lane = m.tid()
+        m("lanes", regions=[m.region((), lambda: m("array.store", m.params[0], lane, lane) and None)])
+        at = mirrored(m, lane)
+        m("lanes", regions=[m.region((), lambda: m("array.load", m.params[0], at))])
+        if tile:
+            m("tile.load", m.params[0], m.const(0), m.const(1), shape=(THREADS,), **LOAD)
+        return m
+
+    run(made(False), np.zeros(THREADS, np.int32))
+    with pytest.raises(DataRace, match="of 'p0' \\(tile.load\\)"):
+        run(made(True), np.zeros(THREADS, np.int32))
+
+
+def test_arrays_that_overlap() -> None:
+    m = maker(ArrayType(int32, 1), ArrayType(int32, 1))
+    t = m("tile.load", m.params[0], m.const(0), m.const(0), shape=(THREADS,), **LOAD)
+    m("tile.store", m.params[1], t, m.const(0), **LOAD)
+    memory = np.zeros(40, np.int32)
+    run(m, memory[:32], np.zeros(32, np.int32))
+    m.body.ops.pop()
+    with pytest.raises(DataRace, match="'p0' and 'p1'"):
+        run(m, memory[:32], memory[4:36])
+
+
+def copied(m: KernelMaker, wait: bool, barrier: bool):
+    t = m("tile.empty", type=BufType(int32, (THREADS,), "shared").tile)
+    b = m("buf.new", t, storage="shared")
+    m("group.async_copy", b, m.params[0], m.const(0), **LOAD)
+    m("group.async_commit")
+    if wait:
+        m("group.async_wait", b, pending=0)
+    if barrier:
+        m("barrier", reason="why")
+    return b
+
+
+def test_asynchronous_copies() -> None:
+    a, out = np.arange(THREADS, dtype=np.int32), np.zeros(THREADS, np.int32)
+    m = maker(ArrayType(int32, 1), ArrayType(int32, 1))
+    at = mirrored(m, m.tid())
+    m("array.store", m.params[1], get(m, copied(m, True, True), at), at)
+    run(m, a, out)
+    assert out.tolist() == a.tolist()
+    for wait, barrier in ((False, True), (True, False)):
+        m = maker(ArrayType(int32, 1))
+        get(m, copied(m, wait, barrier), mirrored(m, m.tid()))
+        with pytest.raises(DataRace):
+            run(m, a)
+
+
+def test_a_stack_is_counted_by_one_thread() -> None:
+    t = StackType(int32, 8)
+    m = maker()
+    m("stack.count", m("stack.new", type=t))
+    with pytest.raises(DataRace):
+        run(m)
+    m = maker()
+    s = m("stack.new", type=t)
+    m("barrier", reason="why")
+    m("stack.count", s)
+    run(m)
+
+
+def test_memory_is_not_what_it_was_in_the_block_before() -> None:
+    m = maker(ArrayType(int32, 1))
+    t = m("tile.empty", type=BufType(int32, (THREADS,), "shared").tile)
+    assert isinstance(t.owner, TileEmpty)
+    b, lane = m("buf.new", t, storage="shared"), m.tid()
+    m("array.store", m.params[0], get(m, b, m("mod", lane, m.const(THREADS))), lane)
+    out = np.zeros(2 * THREADS, np.int32)
+    run(m, out, lanes=2 * THREADS)
+    assert (out == -1).all()
+
+
+def test_ops_of_groups_need_a_lowered_kernel() -> None:
+    m = maker()
+    m("barrier", reason="why")
+    with pytest.raises(InternalError, match="lowered"):
+        m.run()
+
+
+def test_regions_of_arrays() -> None:
+    x = np.zeros((4, 6), np.float32)
+    other = np.zeros(3, np.int8)
+    found = list(regions_of([("a", x[:2]), ("b", x[1:, ::-1]), ("c", other), ("d", other[:0])]))
+    shapes = {r.name: (r.size, r.unit) for r in found}
+    assert shapes == {"'a' and 'b'": (96, 4), "'c'": (3, 1)}
+    assert all(isinstance(r, Region) and not r.shared for r in found)
