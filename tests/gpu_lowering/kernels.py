@@ -277,7 +277,5 @@ def launches() -> dict[str, Launch]:
         tiled(joined, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
         tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 64))], (1,), THREADS),
     ]
-    made += [
-        tiled(k, products(rng), grid, THREADS) for k in ASSIGNED
-    ]
+    made += [tiled(k, products(rng), grid, THREADS) for k in ASSIGNED]
     return {launch.kernel.name: launch for launch in made}
