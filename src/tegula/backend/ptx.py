@@ -21,6 +21,9 @@ from tegula.errors import InternalError
 TIMEOUT = 600
 """Seconds after which ptxas is given up."""
 
+REGISTERS, THREADS, MOST_BLOCKS = 65536, 2048, 32
+"""Of a multiprocessor."""
+
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _SPILLS = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -67,6 +70,25 @@ def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
         if configured or not _TOO_OLD.search(log):
             raise InternalError(f"ptxas ({program}) refused the generated code:\n{log.strip()}")
     return Cubin(ptx.encode() + b"\0", is_ptx=True)
+
+
+def fill_multiprocessor(
+    made: Cubin, ptx: str, arch: str, threads: int, configured: str | None = None
+) -> Cubin:
+    """The code with as many blocks of `threads` on a multiprocessor as go without spilled registers.
+
+    Kernels that wait for memory gain by it. The most that fit are tried first, then half way there, then one more."""
+    if made.is_ptx or made.spill_bytes:
+        return made
+    now, most = REGISTERS // (-(-made.registers // 8) * 8 * threads), THREADS // threads
+    for blocks in dict.fromkeys((min(most, MOST_BLOCKS), (now + most) // 2, now + 1)):
+        if blocks <= now or blocks > most:
+            break
+        fuller = ptx.replace(f".maxntid {threads}\n", f".maxntid {threads}\n.minnctapersm {blocks}\n")
+        denser = compile_cubin(fuller, arch, configured)
+        if not denser.spill_bytes:
+            return denser
+    return made
 
 
 def check_log(log: str) -> None:

@@ -418,7 +418,9 @@ def adopt(value: Any, dtype: ElementType | None) -> array:
 
 
 def _may_be_on_device(data: Any) -> bool:
-    """Whether another library's array is outside of the host's memory."""
+    """Whether another library's array is outside of the host's memory. PyTorch's `is_cuda` is the quickest to ask."""
+    if isinstance(known := getattr(data, "is_cuda", None), bool):
+        return known
     if hasattr(data, "__dlpack_device__"):
         return data.__dlpack_device__()[0] != DLPACK_CPU
     return hasattr(data, "__cuda_array_interface__")

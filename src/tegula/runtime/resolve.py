@@ -25,7 +25,11 @@ KNOWN = frozenset({array, int, float, bool})
 
 def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, bytes]:
     """The compiled form for these arguments, and their bytes. LaunchError for arguments that do not fit."""
-    args, packed = _packed(kernel, args)
+    args = _ours(kernel, args)
+    found = kernel.quick(plan, args)
+    if found is not None:
+        return found
+    packed = _packed(kernel, args)
     ids, pairs = [n for n, _ in packed], overlaps(args)
     key = (plan.number, *ids, *pairs, config.mode, config.cpu_target)
     forms = kernel.forms.get(key)
@@ -47,17 +51,28 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     return compiled, b"".join([data for _, data in packed]) + plan.packed
 
 
-def _packed(kernel: Kernel, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[tuple[int, bytes]]]:
-    """The arguments with foreign arrays adopted, and what each is specialised on, with its bytes."""
+def _ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments with those of other libraries as ours."""
+    if KNOWN.issuperset(map(type, args)):
+        return args
+    parameters = kernel.parameters
+    if len(args) != len(parameters):
+        return args
+    try:
+        return tuple([adopted(p, value) for p, value in zip(parameters, args, strict=True)])
+    except LaunchError as error:
+        raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
+
+
+def _packed(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, bytes]]:
+    """What each argument is specialised on, with its bytes."""
     packers = kernel.packers
     if len(args) != len(packers):
         names = ", ".join(p.name for p in kernel.parameters)
         help = "inputs=[...] and outputs=[...] together are the arguments, in the order of the parameters"
         raise LaunchError(f"{kernel.name} takes {len(packers)} arguments ({names}), got {len(args)}", help)
     try:
-        if not KNOWN.issuperset(map(type, args)):
-            args = tuple(adopted(p, value) for p, value in zip(kernel.parameters, args, strict=True))
-        return args, [pack(value) for pack, value in zip(packers, args, strict=True)]
+        return [pack(value) for pack, value in zip(packers, args, strict=True)]
     except LaunchError as error:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
 

@@ -163,15 +163,33 @@ def _pieces(layout: Layout, width: int) -> Iterator[int]:
     yield from range(0, layout.register_count, width)
 
 
+def _pointers(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> dict[int, str]:
+    """The address of each access, by its first register. Each is reached from the one before by whole strides, which
+    needs fewer registers than one product for each."""
+    last, size = len(layout.shape) - 1, element_bytes(array.dtype)
+    made: dict[int, str] = {}
+    before: tuple[int, ...] | None = None
+    for r in _pieces(layout, width):
+        offsets = layout.register_offsets(r)
+        if before is None:
+            made[r] = array_pointer(s, array, _where(s, op, layout, r))
+        else:
+            pointer = next(reversed(made.values()))
+            for d, (a, b) in enumerate(zip(before, offsets, strict=True)):
+                unit = str(size) if array.contiguous and d == last else array.strides[d]
+                pointer = s.memory.bytes_offset(pointer, s.memory.mul(unit, str(b - a)))
+            made[r] = pointer
+        before = offsets
+    return made
+
+
 def _wide_load(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> Registers:
     scalar = scalar_of(array.dtype)
     fill = s.components(op.operands[1])
     made: Registers = []
-    for r in _pieces(layout, width):
-        where = _where(s, op, layout, r)
+    for r, pointer in _pointers(s, op, layout, array, width).items():
 
-        def act(where: list[str] = where) -> list[str]:
-            pointer = array_pointer(s, array, where)
+        def act(pointer: str = pointer) -> list[str]:
             if width == 1:
                 return list(s.memory.load_element(pointer, array.dtype))
             return vector_load(s, pointer, scalar, width)
@@ -184,10 +202,9 @@ def _wide_load(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) 
 
 def _wide_store(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int, over_lanes: bool) -> None:
     held = s.held[op.operands[1]]
-    for r in _pieces(layout, 1 if over_lanes else width):
+    for r, pointer in _pointers(s, op, layout, array, 1 if over_lanes else width).items():
 
-        def act(r: int = r) -> None:
-            pointer = array_pointer(s, array, _where(s, op, layout, r))
+        def act(r: int = r, pointer: str = pointer) -> None:
             if width == 1 or over_lanes:
                 s.memory.store_element(pointer, held[r], array.dtype)
             else:
@@ -228,19 +245,24 @@ def async_copy(s: GpuState, op: Op) -> None:
         width = 1
 
     def whole() -> list[str]:
-        for r in _pieces(layout, width):
-            when(
-                s, s.holds(layout, r), lambda r=r: _copy_piece(s, access, layout, array, view, width, r, None)
-            )
+        for r, pointer in _pointers(s, access, layout, array, width).items():
+
+            def piece(r: int = r, pointer: str = pointer) -> None:
+                _copy_piece(s, layout, array, view, width, r, pointer, "")
+
+            when(s, s.holds(layout, r), piece)
         return []
 
     def edge() -> list[str]:
         for r in _pieces(layout, width):
-            when(
-                s,
-                s.holds(layout, r),
-                lambda r=r: _copy_piece(s, access, layout, array, view, width, r, array.shape),
-            )
+
+            def piece(r: int = r) -> None:
+                where = _where(s, access, layout, r)
+                inside = _bytes_inside(s, where, array, width)
+                pointer = array_pointer(s, array, where)
+                _copy_piece(s, layout, array, view, width, r, pointer, inside)
+
+            when(s, s.holds(layout, r), piece)
         return []
 
     def careful() -> list[str]:
@@ -282,36 +304,31 @@ def _tile_inside(s: GpuState, op: Op, shape: tuple[int, ...], array: ArrayAt) ->
     return ok
 
 
-def _copy_piece(
-    s: GpuState,
-    op: Op,
-    layout: Layout,
-    array: ArrayAt,
-    view: View,
-    width: int,
-    r: int,
-    bounds: tuple[str, ...] | None,
-) -> None:
-    """One copy of `width` elements; those outside `bounds` become 0."""
-    code, size = s.code, width * element_bytes(array.dtype)
-    where = _where(s, op, layout, r)
-    source = code.emit(f"addrspacecast ptr {array_pointer(s, array, where)} to ptr addrspace(1)")
-    target = code.emit(f"addrspacecast ptr {s.memory.at(view, s.index(layout, r))} to ptr addrspace(3)")
-    kind = "cg" if size == WIDEST else "ca"
-    operands = f"ptr addrspace(3) {target}, ptr addrspace(1) {source}"
-    name = f"@llvm.nvvm.cp.async.{kind}.shared.global.{size}"
-    if bounds is None:
-        code.line(f"call void {name}({operands})")
-        return
-    ok = "true"
-    for i, n in zip(where[:-1], bounds[:-1], strict=True):
+def _bytes_inside(s: GpuState, where: list[str], array: ArrayAt, width: int) -> str:
+    """How many bytes of an access lie inside the array, i32."""
+    code, size = s.code, element_bytes(array.dtype)
+    ok = code.emit(f"icmp sge i64 {where[-1]}, 0")
+    for i, n in zip(where[:-1], array.shape[:-1], strict=True):
         ok = _and(s, ok, code.emit(f"icmp ult i64 {i}, {n}"))
-    ok = _and(s, ok, code.emit(f"icmp sge i64 {where[-1]}, 0"))
-    left = code.emit(f"mul i64 {code.emit(f'sub i64 {bounds[-1]}, {where[-1]}')}, {size // width}")
-    left = code.emit(f"call i64 @llvm.smin.i64(i64 {left}, i64 {size})")
+    left = code.emit(f"mul i64 {code.emit(f'sub i64 {array.shape[-1]}, {where[-1]}')}, {size}")
+    left = code.emit(f"call i64 @llvm.smin.i64(i64 {left}, i64 {width * size})")
     left = code.emit(f"call i64 @llvm.smax.i64(i64 {left}, i64 0)")
-    count = code.emit(f"trunc i64 {code.emit(f'select i1 {ok}, i64 {left}, i64 0')} to i32")
-    code.line(f"call void {name}.s({operands}, i32 {count})")
+    return code.emit(f"trunc i64 {code.emit(f'select i1 {ok}, i64 {left}, i64 0')} to i32")
+
+
+def _copy_piece(
+    s: GpuState, layout: Layout, array: ArrayAt, view: View, width: int, r: int, pointer: str, inside: str
+) -> None:
+    """One copy of `width` elements; where only `inside` bytes are of the array, the others become 0."""
+    code, size = s.code, width * element_bytes(array.dtype)
+    source = code.emit(f"addrspacecast ptr {pointer} to ptr addrspace(1)")
+    target = code.emit(f"addrspacecast ptr {s.memory.at(view, s.index(layout, r))} to ptr addrspace(3)")
+    name = f"@llvm.nvvm.cp.async.{'cg' if size == WIDEST else 'ca'}.shared.global.{size}"
+    operands = f"ptr addrspace(3) {target}, ptr addrspace(1) {source}"
+    if inside:
+        code.line(f"call void {name}.s({operands}, i32 {inside})")
+    else:
+        code.line(f"call void {name}({operands})")
 
 
 # Buffers -------------------------------------------------------------------------------------------------------------

@@ -80,12 +80,14 @@ GLOBAL = "addrspace(1)"
 
 @dataclass(frozen=True, slots=True)
 class GpuCode:
-    """LLVM IR of a kernel and what the launch needs beside it: shared memory, threads per block."""
+    """LLVM IR of a kernel and what the launch needs beside it: shared memory, threads per block. `multiplies`: whether
+    it has matrix products, whose operands are worth many registers."""
 
     text: str
     shared: Plan
     threads: int
     sites: list[Site]
+    multiplies: bool = False
 
     @property
     def shared_bytes(self) -> int:
@@ -98,7 +100,8 @@ def lower_kernel(kernel: Kernel, parts: Distribution, target: CudaTarget, debug:
     s = GpuState(kernel, parts.known, target, debug)  # type: ignore[arg-type]
     s.layouts, s.places, s.threads = parts.layouts, parts.shared.places, parts.threads
     _Walk(s).function()
-    return GpuCode(_module(s), parts.shared.plan, s.threads, s.sites)
+    multiplies = any(isinstance(op, SharedProduct) for op in kernel.walk())
+    return GpuCode(_module(s), parts.shared.plan, s.threads, s.sites, multiplies)
 
 
 def _module(s: GpuState) -> str:

@@ -66,7 +66,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     prepare(kernel)
     code = lower_kernel(kernel, for_gpu(kernel), made_for, debug)
     check_memory(code.shared, made_for.shared_per_block, made_for.arch)
-    made = assembled(code.text, made_for)
+    made = assembled(code.text, made_for, 0 if code.multiplies else code.threads)
     metadata: dict[str, Any] = {
         "shared": code.shared_bytes,
         "threads": code.threads,

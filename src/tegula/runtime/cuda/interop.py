@@ -176,7 +176,8 @@ def _handle_of(device: Device, args: tuple[Any, ...]) -> int | None:
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
     for value in args:
         if torch is not None and isinstance(value, torch.Tensor):
-            return torch.cuda.current_stream(device.ordinal).cuda_stream
+            raw = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
+            return raw(device.ordinal) if raw else torch.cuda.current_stream(device.ordinal).cuda_stream
         if cupy is not None and isinstance(value, cupy.ndarray):
             return cupy.cuda.get_current_stream().ptr
     return None

@@ -87,11 +87,16 @@ def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, b
     return entry, False
 
 
-def assembled(text: str, target: CudaTarget) -> ptx.Cubin:
-    """LLVM IR text as code for a device."""
+def assembled(text: str, target: CudaTarget, waiting: int = 0) -> ptx.Cubin:
+    """LLVM IR text as code for a device. `waiting`: the threads of a block that mostly waits for memory, so that many
+    blocks at once are better than many registers."""
     from tegula.backend.llvm import compile_ptx
 
-    return ptx.compile_cubin(compile_ptx(text, target.arch), target.arch, config.ptxas)
+    program = compile_ptx(text, target.arch)
+    made = ptx.compile_cubin(program, target.arch, config.ptxas)
+    if waiting:
+        return ptx.fill_multiprocessor(made, program, target.arch, waiting, config.ptxas)
+    return made
 
 
 def loaded(context: Context, entry: disk.Entry) -> Module:
