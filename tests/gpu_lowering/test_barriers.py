@@ -14,6 +14,7 @@ COUNTS = {
     "softmax": 2,
     "gemm": 2,
     "gemm_ahead": 1,
+    "gemm_rows_ahead": 2,
     "transposed": 1,
     "scan": 2,
     "argmin": 1,
