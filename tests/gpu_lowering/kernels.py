@@ -245,6 +245,13 @@ def in_place(a: tg.array2d[float], out: tg.array2d[float]):
         tg.tile_store(out, tg.tile_load(a, shape=(2, 64), offset=(2 * i, 64)), offset=(2 * i, 0))
 
 
+@tg.kernel
+def before_atomics(count: tg.array[int], out: tg.array2d[int]):
+    i, j = tg.tid()
+    first = tg.tile_atomic_add(count, tg.tile_full(shape=1, value=5, dtype=int), offset=0)
+    out[i, j] = first[0] + j
+
+
 ASSIGNED = (register_to_shared, register_into_shared, shared_into_register, mixed)
 
 
@@ -289,6 +296,7 @@ def launches() -> dict[str, Launch]:
         tiled(pipelined, [numbers(rng, 5, 256), tg.zeros((5, 256))], (1,), 256),
         tiled(published, line, rows, THREADS),
         tiled(in_turn, [numbers(rng, 128, 64), numbers(rng, 128, 64), tg.zeros((128, 128))], rows, THREADS),
+        tiled(before_atomics, [tg.zeros(1, **ints), whole[1]], rows, THREADS),
         tiled(joined, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
         tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 64))], (1,), THREADS),
     ]

@@ -27,6 +27,7 @@ COUNTS = {
     "pipelined": 0,
     "published": 2,
     "in_turn": 3,
+    "before_atomics": 1,
     "joined": 1,
     "in_place": 1,
     "register_to_shared": 3,
