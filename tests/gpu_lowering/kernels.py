@@ -49,6 +49,18 @@ def gemm_ahead(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array
 
 
 @tg.kernel
+def gemm_rows_ahead(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array2d[float]):
+    j = tg.tid()
+    for i in range(2):
+        total = tg.tile_zeros(shape=(32, 16), dtype=float)
+        for k in tg.pipelined(a.shape[1] // 16, stages=2):
+            x = tg.tile_load(a, shape=(32, 16), offset=(i * 32, k * 16))
+            y = tg.tile_load(b, shape=(16, 16), offset=(k * 16, j * 16))
+            tg.tile_matmul(x, y, total)
+        tg.tile_store(c, total, offset=(i * 32, j * 16))
+
+
+@tg.kernel
 def transposed(a: tg.array2d[float], out: tg.array2d[float]):
     i, j = tg.tid()
     t = tg.tile_load(a, shape=(16, 32), offset=(i * 16, j * 32), storage="shared")
@@ -233,6 +245,13 @@ def in_place(a: tg.array2d[float], out: tg.array2d[float]):
         tg.tile_store(out, tg.tile_load(a, shape=(2, 64), offset=(2 * i, 64)), offset=(2 * i, 0))
 
 
+@tg.kernel
+def before_atomics(count: tg.array[int], out: tg.array2d[int]):
+    i, j = tg.tid()
+    first = tg.tile_atomic_add(count, tg.tile_full(shape=1, value=5, dtype=int), offset=0)
+    out[i, j] = first[0] + j
+
+
 ASSIGNED = (register_to_shared, register_into_shared, shared_into_register, mixed)
 
 
@@ -249,6 +268,8 @@ def launches() -> dict[str, Launch]:
     rng = np.random.default_rng(0)
     ints = {"dtype": tg.int32}
     grid, rows = (2, 2), (2,)
+    half = {"dtype": tg.float16}
+    odd = [numbers(rng, 40, 48, **half), numbers(rng, 48, 24, **half), tg.zeros((40, 24))]
     wide = [
         numbers(rng, 40, 64, dtype=tg.float16),
         numbers(rng, 64, 24, dtype=tg.float16),
@@ -262,6 +283,7 @@ def launches() -> dict[str, Launch]:
         tiled(softmax, [tg.zeros((2, 256)), tg.zeros((2, 256))], rows, THREADS),
         tiled(gemm, products(rng), grid, THREADS),
         tiled(gemm_ahead, wide, grid, THREADS),
+        tiled(gemm_rows_ahead, odd, rows, THREADS),
         tiled(transposed, [numbers(rng, 32, 64), tg.zeros((64, 32))], grid, THREADS),
         tiled(scan, [numbers(rng, 2, 100, **ints), tg.zeros((2, 100), **ints)], rows, THREADS),
         tiled(argmin, [numbers(rng, 2, 200), tg.zeros((2, 1), **ints)], rows, THREADS),
@@ -274,6 +296,7 @@ def launches() -> dict[str, Launch]:
         tiled(pipelined, [numbers(rng, 5, 256), tg.zeros((5, 256))], (1,), 256),
         tiled(published, line, rows, THREADS),
         tiled(in_turn, [numbers(rng, 128, 64), numbers(rng, 128, 64), tg.zeros((128, 128))], rows, THREADS),
+        tiled(before_atomics, [tg.zeros(1, **ints), whole[1]], rows, THREADS),
         tiled(joined, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
         tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 64))], (1,), THREADS),
     ]

@@ -155,6 +155,15 @@ def test_lanes_are_not_ordered_in_arrays_but_tiles_are() -> None:
         run(made(True), np.zeros(THREADS, np.int32))
 
 
+def test_what_all_threads_must_see_is_ordered() -> None:
+    m = maker(ArrayType(int32, 1))
+    lane = m.tid()
+    m("lanes", regions=[m.region((), lambda: m("array.store", m.params[0], lane, lane) and None)])
+    m("array.load", m.params[0], m.const(3))
+    with pytest.raises(DataRace):
+        run(m, np.zeros(THREADS, np.int32))
+
+
 def test_arrays_that_overlap() -> None:
     m = maker(ArrayType(int32, 1), ArrayType(int32, 1))
     t = m("tile.load", m.params[0], m.const(0), m.const(0), shape=(THREADS,), **LOAD)

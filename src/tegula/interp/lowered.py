@@ -107,14 +107,15 @@ class GroupMachine(Machine):
                 self._record(Access(op, touch.kind), touch)
 
     def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
-        """What all lanes do together, surplus threads do too."""
+        """What all lanes do together, surplus threads do too. All must then see the same: unlike accesses of lanes to
+        arrays, these need an order."""
         assert isinstance(op, TileOp)
         for effect in op.effects():
             here = np.array(at).reshape(len(at), -1)
             who = lanes
             if not self.apart and len(lanes) and (here == here[:, :1]).all():
                 who, here = np.arange(self.threads), np.repeat(here[:, :1], self.threads, axis=1)
-            scalar = isinstance(op.operands[0].type, ArrayType)
+            scalar = self.apart and isinstance(op.operands[0].type, ArrayType)
             self._record(Access(op, effect.kind, scalar), Touch(effect.kind, array, who, here))
 
     def _record(self, access: Access, touch: Touch) -> None:

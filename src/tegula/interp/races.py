@@ -29,7 +29,7 @@ class DataRace(InternalError):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`kind`: read, write, atomic, or issue (a copy in flight). `scalar`: by lane code, each lane on its own."""
+    """`kind`: read, write, atomic, or issue (a copy in flight). `scalar`: of an array, by lanes on their own."""
 
     op: Op
     kind: str

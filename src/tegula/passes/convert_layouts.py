@@ -9,22 +9,23 @@ from tegula.ops import scalar as S
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
 from tegula.ops.control import Yield
 from tegula.ops.group import PartialArgReduce, PartialReduce
-from tegula.ops.tile import TileArgReduce, TileBroadcast, TileMap, TileReduce, dtype_of
+from tegula.ops.tile import TileArgReduce, TileAtomic, TileBroadcast, TileMap, TileReduce, dtype_of
 from tegula.passes.assign_layouts import Layouts, natural_layout
-from tegula.rewrite import clone_region, replace
+from tegula.rewrite import clone_region, replace, uses
 from tegula.types import BufType, TileType, int32, scalar_of
 
 
 def convert_layouts(kernel: Kernel, layouts: Layouts, threads: int) -> None:
     """Rewrite the kernel in place; new values are added to `layouts`."""
-    converter = _Converter(layouts, threads)
+    converter = _Converter(layouts, threads, set(uses(kernel.body)))
     converter.region(kernel.body)
     replace(kernel.body, converter.replaced)
 
 
 class _Converter:
-    def __init__(self, layouts: Layouts, threads: int) -> None:
+    def __init__(self, layouts: Layouts, threads: int, used: set[Value]) -> None:
         self.layouts = layouts
+        self.used = used
         self.threads = threads
         self.replaced: dict[Value, Value] = {}
 
@@ -40,8 +41,17 @@ class _Converter:
                 self.reduce(build, op)
             elif isinstance(op, TileArgReduce):
                 self.argreduce(build, op)
+            elif isinstance(op, TileAtomic) and op.result in self.used:
+                self.atomic(build, op)
             else:
                 self.natural(build, op)
+
+    def atomic(self, build: Builder, op: Op) -> None:
+        """What was there before is known to the thread that acts for those that hold copies; it tells them."""
+        build.region.append(op)
+        layout = self.layouts[op.result]
+        if not layout.owns_once:
+            self._later(op.result, self.read(build, self.buffer(build, op.result), layout))
 
     def natural(self, build: Builder, op: Op) -> None:
         """An op that insists on a layout: its tiles are brought to it and back."""

@@ -25,7 +25,7 @@ from tegula.passes.overlap import array_root, overlap
 from tegula.passes.parts import parts_apart, same_part
 from tegula.passes.place_shared import Place
 from tegula.passes.promote_buffers import root
-from tegula.passes.window import apart, moves_on, same_in_all, window
+from tegula.passes.window import Window, apart, moves_on, same_in_all, window
 from tegula.types import ArrayType, BufType
 
 ROUNDS = 8
@@ -58,6 +58,7 @@ class _Walk:
         self.kernel = kernel
         self.layouts = layouts
         self.places = places
+        self.windows: dict[Op, Window | None] = {}
 
     def region(
         self, region: Region, pending: list[Access], needed: dict[Op, tuple[Access, Access]]
@@ -172,12 +173,17 @@ class _Walk:
 
     def _own_elements(self, a: Access, b: Access) -> bool:
         """Whether two accesses of an array by tiles touch different elements, or each thread its own."""
-        first, second = window(a.op), window(b.op)
+        first, second = self._window(a.op), self._window(b.op)
         if first is None or second is None:
             return False
         if same_in_all(first, second):
             return (a.op is b.op or _own(a, b)) and moves_on(a.op, b.op, first, second)
         return apart(a.op, b.op, first, second)
+
+    def _window(self, op: Op) -> Window | None:
+        if op not in self.windows:
+            self.windows[op] = window(op)
+        return self.windows[op]
 
     def _share_bytes(self, a: Access, b: Access) -> bool:
         first, second = self._memory(a.value), self._memory(b.value)
