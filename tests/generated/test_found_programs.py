@@ -74,3 +74,73 @@ def test_a_tile_assigned_to_its_own_name_in_a_loop() -> None:
         own_name_in_a_loop, [tg.ones((4, 8), dtype=int), tg.zeros((8, 8), dtype=int)], 1, 4, tiled=True
     )
     assert (o == 1).all()
+
+
+@tg.kernel
+def one_place_for_all_lanes(o: tg.array[int], n: int):
+    i, j = tg.tid()
+    t = tg.tile_arange(0, 16, dtype=tg.int32, storage="register")
+    s = 0
+    for _ in range(n):
+        if i:
+            t[15] = s
+        else:
+            for _ in range(j):
+                s = s + 1
+    o[i * 16 + j] = t[j] + s
+
+
+def test_lanes_that_write_their_own_values_to_one_place() -> None:
+    agree(one_place_for_all_lanes, [tg.zeros(32, dtype=int), 3], (2, 16), 16)
+
+
+@tg.kernel
+def part_of_a_partial_tile(x: tg.array[float], o: tg.array[float], n: int):
+    i = tg.tid()
+    t = tg.tile(x[i])
+    u = tg.tile_transpose(tg.tile_reshape(t, (11, 3)))
+    e = t[6:8]
+    o[i] = u[1, 1] + e[1] + u[2, 7]
+
+
+@tg.kernel
+def cut_partial_tile(x: tg.array[float], n: int):
+    t = tg.tile(x[tg.tid()])
+    if n:
+        t = t[32:]
+
+
+def test_views_of_a_tile_that_lacks_elements() -> None:
+    x = tg.array(np.arange(75, dtype=np.float32))
+    _, o = agree(part_of_a_partial_tile, [x, tg.zeros(75), 3], 75, 33)
+    assert o[70] == 70 + 73 + 0
+    agree(cut_partial_tile, [x, 0], 75, 33)
+
+
+@tg.kernel
+def least_of_a_column(x: tg.array2d[tg.uint16], o: tg.array[tg.float64]):
+    rows = tg.tile_astype(tg.tile_load(x, shape=(3, 5)), tg.float64)
+    tg.tile_store(o, tg.tile_min(rows, axis=0))
+
+
+@tg.kernel
+def most_of_a_column(x: tg.array2d[float], o: tg.array[float]):
+    rows = tg.clamp(tg.tile_load(x, shape=(3, 5)), 7.0, 8.0)
+    tg.tile_store(o, tg.tile_max(rows, axis=0))
+
+
+@tg.kernel
+def extremes_of_scalars(x: tg.array[float], k: tg.array[tg.uint16], o: tg.array[float]):
+    number, count = x[0], tg.float32(k[0])
+    o[0] = tg.min(number, count)
+    o[1] = tg.max(count, number)
+    o[2] = tg.max(tg.clamp(number, 7.0, 8.0), number * number)
+
+
+def test_numbers_that_meet_a_nan_in_single_steps() -> None:
+    columns = [tg.ones((3, 5), dtype=tg.uint16), tg.zeros(5, dtype=tg.float64)]
+    assert agree(least_of_a_column, columns, 1, 4, tiled=True)[1].tolist() == [1] * 5
+    assert agree(most_of_a_column, [tg.ones((3, 5)), tg.zeros(5)], 1, 4, tiled=True)[1].tolist() == [7] * 5
+    for x in (np.nan, -0.0, 0.0, 9.0):
+        values = [tg.array(np.array([x], np.float32)), tg.zeros(1, dtype=tg.uint16), tg.zeros(3)]
+        agree(extremes_of_scalars, values, 1, 1)

@@ -221,7 +221,7 @@ def place(
     size, varying = str(element_bytes(element)), [(v, u) for v, u in offsets if s.known.varying(v)]
     n = components(element)
     counting = [k for k, (_, unit) in enumerate(varying) if unit == size]
-    if not spread and not counting and all(_follows_row(s, v) for v, _ in varying):
+    if not spread and varying and not counting and all(_follows_row(s, v) for v, _ in varying):
         return _row_place(s, pointer, offsets)
     if spread or not counting or (n > 1 and (component_stride != 1 or n > INTERLEAVED)):
         return Place(each=_each(s, pointer, spread, offsets))

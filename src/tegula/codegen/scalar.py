@@ -98,6 +98,24 @@ def _intrinsic(name: str) -> Rule:
     return rule
 
 
+def _float_extreme(name: str) -> Rule:
+    """A NaN loses. LLVM 22 lets it win on processors with AVX-512 where it knows that the other of two scalars is none,
+    unless that is a literal; fences, which cost no instruction, hide what it knows of them."""
+    plain = _intrinsic(name)
+
+    def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
+        return plain(code, op, dtype, xs if width > 1 else [_fenced(code, dtype, x) for x in xs], width)
+
+    return rule
+
+
+def _fenced(code: Code, dtype: DType, x: str) -> str:
+    if not x.startswith("%"):
+        return x
+    t = register_type(dtype, 1)
+    return code.call("arithmetic.fence", mangled(dtype, 1), t, f"{t} {x}")
+
+
 def _pick(code: Code, condition: str, dtype: DType, a: str, b: str, width: int) -> str:
     t = register_type(dtype, width)
     return code.emit(f"select {vector_of('i1', width)} {condition}, {t} {a}, {t} {b}")
@@ -296,8 +314,8 @@ _FLOAT: dict[type[Op], Rule] = {
     S.Mul: _simple("fmul"),
     S.Div: _simple("fdiv"),
     S.FloorDiv: _float_floor_divide,
-    S.Min: _intrinsic("minimumnum"),
-    S.Max: _intrinsic("maximumnum"),
+    S.Min: _float_extreme("minimumnum"),
+    S.Max: _float_extreme("maximumnum"),
     S.CopySign: _by_sign("copysign"),
     S.Neg: _by_sign("fneg"),
     S.Abs: _by_sign("fabs"),

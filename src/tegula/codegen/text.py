@@ -16,7 +16,7 @@ from tegula.types import DType, bfloat16, float16, float32, to_numpy
 INTRINSICS = frozenset(
     {
         *("fabs", "sqrt", "floor", "ceil", "trunc", "roundeven", "fma", "copysign"),
-        *("smin", "smax", "umin", "umax", "minimumnum", "maximumnum"),
+        *("smin", "smax", "umin", "umax", "minimumnum", "maximumnum", "arithmetic.fence"),
         *("masked.load", "masked.store", "masked.gather", "masked.scatter", "prefetch"),
     }
 )

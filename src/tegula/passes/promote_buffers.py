@@ -8,8 +8,8 @@ from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView, BufWrite
 from tegula.ops.control import For, If, While
-from tegula.ops.tile import TileExtract, TileReshape, TileSlice
-from tegula.types import BufType
+from tegula.ops.tile import TileExtract, TileFillAbsent, TileReshape, TileSlice
+from tegula.types import BufType, TileType
 
 VIEWS = (BufView, BufReshape)
 ON_VALUES: dict[type[Op], type[TileOp]] = {BufGet: TileExtract, BufView: TileSlice, BufReshape: TileReshape}
@@ -69,40 +69,44 @@ class _Promotion:
         kept: list[Op] = []
         for op in region.ops:
             op.operands = [self.values.get(v, v) for v in op.operands]
-            made = self._op(op, current)
-            if made is not None:
+            for made in self._op(op, current):
                 made.parent = region
                 kept.append(made)
         region.ops = kept
 
-    def _op(self, op: Op, current: dict[Value, Value]) -> Op | None:
+    def _op(self, op: Op, current: dict[Value, Value]) -> list[Op]:
+        """What takes the op's place."""
         target = op.operands[0] if op.operands else None
         if isinstance(op, BufNew) and op.result in self.promoted:
             current[op.result] = op.operands[0]
-            return None
+            return []
         if isinstance(op, If | For | While):
-            return self._control(op, current)
+            return [self._control(op, current)]
         if target not in current:
-            return op
+            return [op]
         assert target is not None
         if isinstance(op, BufRead):
             self.values[op.result] = current[target]
-            return None
+            return []
         if isinstance(op, BufWrite):
             current[target] = op.operands[1]
-            return None
+            return []
         return self._derived(op, current[target], current)
 
-    def _derived(self, op: Op, value: Value, current: dict[Value, Value]) -> Op:
-        """An element read, or a view of an object that never changes: the same on the value."""
-        kind = ON_VALUES[type(op)]
+    def _derived(self, op: Op, value: Value, current: dict[Value, Value]) -> list[Op]:
+        """An element read, or a view of an object that never changes: the same on the value. A view's elements are all
+        there: those of absent lanes are 0."""
+        kind, filled = ON_VALUES[type(op)], []
+        if isinstance(op, VIEWS) and isinstance(value.type, TileType) and value.type.partial:
+            fill = TileFillAbsent([value], TileFillAbsent.infer([value.type], {}, []), {}, [], op.loc)
+            filled, value = [fill], fill.result
         operands = [value, *op.operands[1:]]
         made = kind(operands, kind.infer([v.type for v in operands], op.attrs, []), op.attrs, [], op.loc)
         if isinstance(op, BufGet):
             self.values[op.result] = made.result
         else:
             current[op.result] = made.result
-        return made
+        return [*filled, made]
 
     def _written(self, op: Op, current: dict[Value, Value]) -> list[Value]:
         inside = {o.operands[0] for o in op.walk() if isinstance(o, BufWrite)}
