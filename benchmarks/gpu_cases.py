@@ -289,9 +289,12 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     "sum of squares, row tiles": squares_by_rows,
     "sum of squares, the guide's kernel": squares_of_the_guide,
     **{
-        f"gemm bfloat16 {n}, tile {tile[1]} wide": partial(gemm, n, tile, 3, threads, threshold)
+        f"gemm bfloat16 {n}, tile {tile[1]} wide": partial(gemm, n, tile, stages, threads, threshold)
         for n in (4096, 8192)
-        for tile, threads, threshold in (((128, 128, 64), 128, 0.45), ((128, 256, 64), 256, None))
+        for tile, stages, threads, threshold in (
+            ((128, 256, 64), 3, 256, 0.45),
+            ((128, 128, 32), 4, 128, None),
+        )
     },
     "pipelining": pipelining,
 }

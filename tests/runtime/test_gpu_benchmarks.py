@@ -54,9 +54,11 @@ def test_the_timed_kernels_are_compiled_well(driver: PretendDriver) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tile", [(128, 128, 64), (128, 256, 64)])
-def test_the_timed_products_use_the_matrix_units(driver: PretendDriver, tile: tuple[int, int, int]) -> None:
-    kernel, threads = kernels.gemm_kernel(*tile, 3), tile[1]
+@pytest.mark.parametrize(("tile", "stages"), [((128, 256, 64), 3), ((128, 128, 32), 4)])
+def test_the_timed_products_use_the_matrix_units(
+    driver: PretendDriver, tile: tuple[int, int, int], stages: int
+) -> None:
+    kernel, threads = kernels.gemm_kernel(*tile, stages), tile[1]
     operands = [tg.empty((256, 256), tg.bfloat16, device="cuda:0") for _ in range(3)]
     tg.launch_tiled(kernel, (2, 256 // tile[1]), operands, block_dim=threads)
     made = kernel.compiled[-1]
