@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any
+
+from tegula.dataclass import dataclass, field
 
 MODES = ("release", "debug")
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tegula.dataclass import dataclass
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation
