@@ -32,6 +32,11 @@ def dataclass(cls: Any = None, /, *, frozen: bool = False, slots: bool = False) 
     return make if cls is None else make(cls)
 
 
+def field_names(record: Any) -> tuple[str, ...]:
+    """The names of the fields of such a class or an object of it."""
+    return tuple(getattr(record, _FIELDS))
+
+
 def _made(cls: Any, frozen: bool, slots: bool) -> Any:
     known: dict[str, Field[Any]] = {}
     for base in reversed(cls.__mro__[1:]):
@@ -148,4 +153,4 @@ class _StandardFields:
         return known
 
 
-__all__ = ["dataclass", "field"]
+__all__ = ["dataclass", "field", "field_names"]
