@@ -15,6 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "tegula"
 
 # From the bottom to the top. A part may import from the lines above its own, and never from its own line's other parts.
 LAYERS: tuple[tuple[str, ...], ...] = (
+    ("dataclass",),
     ("source",),
     ("errors", "types", "target"),
     ("layout", "ir"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from rich.console import Console
@@ -13,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 import tegula as tg
+from tegula.dataclass import dataclass
 
 TILE = 64
 ROW = 1024

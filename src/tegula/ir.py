@@ -6,9 +6,9 @@ An op's class says what it is (see `ops/`); this file only knows how ops hang to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tegula.dataclass import dataclass
 from tegula.source import UNKNOWN, Location
 from tegula.types import Type
 

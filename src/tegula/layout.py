@@ -11,9 +11,10 @@ padding: registers that hold nothing. Any shape and any number of threads can be
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
+
+from tegula.dataclass import dataclass
 
 COPY = -1
 """The dimension of modes whose digits hold copies."""

@@ -7,7 +7,9 @@ import inspect
 import linecache
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+
+from tegula.dataclass import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from tegula.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import cache
 from typing import Any, NoReturn
 
+from tegula.dataclass import field_names
 from tegula.errors import InternalError
 from tegula.ir import AccessClass, Kernel, LaunchClass, Op, Region, Value
 from tegula.ops import REGISTRY
@@ -145,7 +145,7 @@ class _Printer:
 
 
 def _record(record: LaunchClass | AccessClass) -> dict[str, Any]:
-    return {f.name: getattr(record, f.name) for f in fields(record)}
+    return {name: getattr(record, name) for name in field_names(record)}
 
 
 def _float(value: float) -> str:

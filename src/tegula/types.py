@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeGuard
 
 import ml_dtypes
 import numpy as np
+
+from tegula.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

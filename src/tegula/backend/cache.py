@@ -8,11 +8,11 @@ import os
 import struct
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tegula.backend.tools import MEMO, llvmlite_version, sources_digest
+from tegula.dataclass import dataclass
 
 # What the bytes of an entry mean; changes with the layout below.
 MAGIC = b"TGLC0001"

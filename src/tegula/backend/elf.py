@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 
 X86_64, AARCH64 = 62, 183

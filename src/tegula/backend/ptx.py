@@ -10,12 +10,12 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
+from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 
 TIMEOUT = 600

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from tegula.codegen.text import Code, constant, register_type, vector_of
+from tegula.dataclass import dataclass
 from tegula.types import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, float64
 
 

@@ -5,7 +5,6 @@ Uniform code runs once per block; what varies between lanes runs in the loops th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from tegula.codegen import products, tiles
@@ -26,6 +25,7 @@ from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.sweep import sweep
 from tegula.codegen.text import memory_type, register_type
+from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tegula.codegen.arrays import thread_component
 from tegula.codegen.convert import convert
 from tegula.codegen.scalar import elementwise
 from tegula.codegen.state import State
 from tegula.codegen.text import register_type, vector_of
+from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For

@@ -8,12 +8,12 @@ elements do not lie as that loop wants them, are first packed into scratch memor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil
 
 from tegula.codegen.convert import convert
 from tegula.codegen.memory import Memory
 from tegula.codegen.text import Code, constant, register_type, scalar_type
+from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.types import DType
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from tegula.dataclass import dataclass
 from tegula.ir import Op
 from tegula.source import Location
 from tegula.types import TileType

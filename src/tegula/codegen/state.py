@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from tegula.codegen.matmul import MatmulSpec
@@ -12,6 +11,7 @@ from tegula.codegen.scalar import Components
 from tegula.codegen.sites import Site
 from tegula.codegen.storage import ArrayAt, Piece, Scratch, View, packed_strides
 from tegula.codegen.text import Code
+from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.passes.uniformity import Uniformity

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from tegula.codegen.lifetimes import lifetimes
+from tegula.dataclass import dataclass, field
 from tegula.passes.plan_memory import LINE, Interval, Plan, plan_memory
 from tegula.source import Location
 from tegula.types import ElementType, components, element_shape, scalar_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from tegula.dataclass import dataclass
 from tegula.layout import COPY, Layout, Mode
 
 

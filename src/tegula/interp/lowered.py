@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from tegula.dataclass import dataclass
 from tegula.interp.holders import Held
 from tegula.interp.machine import Machine, Mask, RunValue, Stack
 from tegula.interp.races import Access, Races, Region, regions_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
+from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError, rendered
 from tegula.ir import Op
 from tegula.source import Location

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tegula.dataclass import dataclass
 from tegula.errors import KernelAssertion, OutOfBounds, TegulaError
 from tegula.ir import Kernel, Op, Value
 

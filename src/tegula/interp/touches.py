@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tegula.dataclass import dataclass
 from tegula.interp.holders import Held, held
 from tegula.interp.tiles import tile_of
 from tegula.ir import Op, Value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from tegula.dataclass import dataclass
 from tegula.types import ArrayType, BufType, ElementType, TileType, element_type, is_element
 
 

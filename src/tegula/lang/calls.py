@@ -6,12 +6,12 @@ import ast
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tegula import errors as E
+from tegula.dataclass import dataclass
 from tegula.ir import LaunchClass, Value
 from tegula.lang import explain
 from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolve

@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from tegula.dataclass import dataclass
 from tegula.errors import UnknownAttribute, UnsupportedCapture
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.ops import PUBLIC

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, NoReturn, TypeVar, overload
 
+from tegula.dataclass import dataclass, field
 from tegula.errors import LaunchError, UnsupportedPython
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter

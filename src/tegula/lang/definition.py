@@ -5,10 +5,10 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
+from tegula.dataclass import dataclass
 from tegula.errors import SourceNotFound, TypeMismatch
 from tegula.lang.annotations import ANY, Annotation, resolve
 from tegula.lang.flow import Flow

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tegula import errors as E
+from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, Value
 from tegula.lang.explain import made_at
 from tegula.lang.expressions import Expressions

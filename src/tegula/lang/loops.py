@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeGuard
 
 from tegula import errors as E
+from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Region, Value
 from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeGuard
 
 from tegula import errors as E
+from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError
 from tegula.ir import Region, Value
 from tegula.lang import explain

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, Value
 from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.control import For, If

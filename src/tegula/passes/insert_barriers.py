@@ -7,8 +7,9 @@ that no longer changes."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ir import Effect, Kernel, Op, Region, Value
 from tegula.layout import Layout, taking_part

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from tegula.dataclass import dataclass
 from tegula.errors import CompileErrors
 from tegula.ir import Kernel
 from tegula.passes.assign_layouts import Layouts, assign_layouts

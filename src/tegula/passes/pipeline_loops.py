@@ -8,8 +8,7 @@ stages."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tegula.dataclass import dataclass
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView

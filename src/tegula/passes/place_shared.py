@@ -5,8 +5,7 @@ barriers that this asks for are then derived like all others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.buffer import BufNew, BufReshape, BufView
 from tegula.ops.group import SharedProduct

@@ -6,10 +6,10 @@ stretches an interval over the loops that its contents have to outlast."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from tegula.dataclass import dataclass
 from tegula.source import UNKNOWN, Location
 
 Branch = tuple[tuple[int, int], ...]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError, CooperativeAfterReturn, DivergentCooperativeOp
 from tegula.ir import Kernel, LaunchClass, Op, Region, Value
 from tegula.ops.base import TileOp

@@ -4,8 +4,8 @@ loops that each move on."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For, While

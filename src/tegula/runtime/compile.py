@@ -16,7 +16,6 @@ from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
 from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
-from tegula.passes.plan_memory import Plan, lifetime
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
@@ -28,7 +27,7 @@ from tegula.text import print_kernel
 from tegula.types import Type
 
 if TYPE_CHECKING:
-    pass
+    from tegula.passes.plan_memory import Plan
 
 SMALL = 1 << 16
 """Tiles of up to this many bytes are not named when others need too much memory."""
@@ -135,6 +134,8 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
 def check_memory(plan: Plan, limit: int, device: object) -> None:
     """SharedMemoryExceeded, naming each tile that is there when the most are, where a block's tiles do not fit."""
     if plan.total > limit:
+        from tegula.passes.plan_memory import lifetime
+
         largest = plan.busiest()
         notes = [
             (i.loc, f"{i.name}: {i.size:,} bytes, in use in line{'s' * ('-' in lifetime(i))} {lifetime(i)}")

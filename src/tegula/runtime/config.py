@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, fields
 from typing import Any
+
+from tegula.dataclass import dataclass, field, field_names
 
 MODES = ("release", "debug")
 
@@ -28,7 +29,7 @@ class Config:
     """Threads per block where neither the launch nor the kernel says."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in {f.name for f in fields(Config)}:
+        if name not in field_names(Config):
             raise AttributeError(f"tg.config has no switch {name!r}")
         if name == "mode" and value not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, got {value!r}")

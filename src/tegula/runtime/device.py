@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+from tegula.dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from tegula.runtime.cuda.stream import Stream

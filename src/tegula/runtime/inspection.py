@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tegula.backend.ptx import Cubin, compile_cubin
 from tegula.codegen.gpu import GpuCode
 from tegula.codegen.gpu import lower_kernel as lower_for_gpu
 from tegula.codegen.kernel import CpuCode, lower_kernel
+from tegula.dataclass import dataclass
 from tegula.ir import AccessClass
 from tegula.ir import Kernel as KernelIR
 from tegula.passes.pipeline import for_cpu, for_gpu, prepare

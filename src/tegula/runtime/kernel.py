@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tegula.dataclass import dataclass, field_names
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation
@@ -168,7 +168,7 @@ def kernel(
     `enable_backward`: whether gradients may be asked for; `block_dim`: the block size to launch with by default;
     `source`: the text of the function where Python does not keep it (exec); `module`, `launch_bounds`, `grid_stride`
     are accepted and change no result."""
-    names = KernelOptions.__dataclass_fields__
+    names = field_names(KernelOptions)
     known = {k: v for k, v in options.items() if k in names}
     extra = {k: v for k, v in options.items() if k not in names}
 

@@ -6,13 +6,13 @@ import ctypes
 import math
 import struct
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tegula.backend.pool import run
 from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, Site
+from tegula.dataclass import dataclass
 from tegula.errors import BrokenPromise, DivisionByZero, KernelAssertion, OutOfBounds, RunError
 from tegula.ops.debug import Print
 from tegula.types import (

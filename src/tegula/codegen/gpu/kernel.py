@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
@@ -19,6 +18,7 @@ from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import register_type
+from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.storage import View, packed_strides
 from tegula.codegen.text import constant, register_type
+from tegula.dataclass import dataclass, field
 from tegula.ir import Value
 from tegula.layout import COPY, Layout, Mode
 from tegula.passes.place_shared import Place

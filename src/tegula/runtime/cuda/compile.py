@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from tegula.backend.cache import Entry
 from tegula.codegen.sites import Site
+from tegula.dataclass import dataclass
 from tegula.ir import Kernel
 from tegula.lang.captures import Captured
 from tegula.runtime.cuda.context import Context, context, target

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tegula.codegen.sites import RECORD_SLOTS, RECORDS
+from tegula.dataclass import dataclass
 from tegula.errors import RunError
 from tegula.runtime.cuda.context import Context
 from tegula.runtime.report import Reports

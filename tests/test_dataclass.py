@@ -1,0 +1,113 @@
+"""Our dataclass behaves as the standard library's does."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+
+import pytest
+
+from tegula.dataclass import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A doc."""
+
+    x: int
+    y: int = 2
+    note: str = field(default="", compare=False)
+
+    @property
+    def total(self) -> int:
+        return self.x + self.y
+
+
+@dataclass(slots=True)
+class Base:
+    names: list[str] = field(default_factory=list)
+    later: int = field(init=False)
+
+
+@dataclass(slots=True)
+class Derived(Base):
+    extra: int = 5
+
+    def __post_init__(self) -> None:
+        self.later = len(self.names)
+
+    def base_repr(self) -> str:
+        return Base.__repr__(self)
+
+
+@dataclass(frozen=True)
+class Open:
+    x: int
+
+    def __hash__(self) -> int:
+        return 7
+
+
+@dataclass
+class Empty:
+    pass
+
+
+def test_construction_and_repr():
+    assert repr(Point(1)) == "Point(x=1, y=2, note='')"
+    assert Point(1, y=3).total == 4
+    assert Point.__doc__ == "A doc."
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+        Point()  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        Point(1, z=2)  # type: ignore[call-arg]
+    assert repr(Empty()) == "Empty()"
+    assert Empty() == Empty()
+
+
+def test_equality_and_hash():
+    assert Point(1, 2, "a") == Point(1, 2, "b")
+    assert hash(Point(1, 2, "a")) == hash(Point(1, 2, "b"))
+    assert Point(1) != Point(2)
+    assert Point(1) != (1, 2, "")
+    assert hash(Open(1)) == 7
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Base())
+
+
+def test_frozen_and_slots():
+    with pytest.raises(dataclasses.FrozenInstanceError, match="'x'"):
+        Point(1).x = 2  # type: ignore[misc]
+    with pytest.raises(dataclasses.FrozenInstanceError, match="'x'"):
+        del Point(1).x  # type: ignore[misc]
+    assert not hasattr(Point(1), "__dict__")
+    with pytest.raises(AttributeError):
+        Base().other = 1  # type: ignore[attr-defined]
+    assert Open(3).__dict__ == {"x": 3}
+
+
+def test_factories_inheritance_and_post_init():
+    one, other = Derived(), Derived(["a"], 6)
+    one.names.append("b")
+    assert (one.names, one.later, one.extra) == (["b"], 0, 5)
+    assert (other.later, other.extra) == (1, 6)
+    assert Derived().names == []
+    assert Derived.__slots__ == ("extra",)
+    assert other.base_repr() == "Derived(names=['a'], later=1)"
+
+
+def test_matching():
+    match Point(1, 2):
+        case Point(x, y):
+            assert (x, y) == (1, 2)
+
+
+def test_the_standard_library_knows_them():
+    assert dataclasses.is_dataclass(Point)
+    assert [f.name for f in dataclasses.fields(Point)] == ["x", "y", "note"]
+    assert dataclasses.replace(Point(1, note="n"), y=9) == Point(1, 9)
+    assert dataclasses.replace(Point(1, note="n"), y=9).note == "n"
+    assert dataclasses.asdict(Point(1)) == {"x": 1, "y": 2, "note": ""}
+    assert copy.copy(Open(3)) == Open(3)
+    assert pickle.loads(pickle.dumps(Open(3))) == Open(3)
