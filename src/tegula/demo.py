@@ -178,7 +178,7 @@ def _seconds(f: Callable[[], object]) -> float:
 
 
 def run(console: Console) -> int:
-    """Run all jobs with progress on a GPU if there is one and print a table. The exit status: 1 if a result was wrong."""
+    """Run all jobs, on a GPU if there is one, and print a table. The exit status: 1 if a result was wrong."""
     with tg.ScopedDevice(tg.get_preferred_device()):
         return _run(console)
 
