@@ -433,14 +433,14 @@ class _Walk:
         s.held[op.result] = access.buffer_load(s, s.buffers[buffer], s.layouts[op.result], whole)
 
     def buf_update(self, op: Op) -> None:
-        """Once per lane, atomically. 64-bit values by compare-and-swap, whose loop in the machine code of
-        `atom.shared.add` may hang (docs/design/004)."""
+        """Once per lane, atomically. What shared memory has no instruction for goes by a compare-and-swap loop of ours:
+        that of assemblers may hang or fault (docs/design/004)."""
         s = self.s
         pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
         scalar, kind = scalar_of(t), op.attrs["op"]
         for c, value in enumerate(s.components(op.operands[1])):
             at = s.memory.offset(pointer, str(c * stride), scalar)
-            update = swap_until_unchanged if scalar.bits == 64 else atomic
+            update = swap_until_unchanged if scalar.bits == 64 or scalar.is_float else atomic
             update(self.code, kind, at, scalar, value)
 
     def gather(self, op: Op) -> None:
