@@ -104,7 +104,9 @@ def _float_extreme(name: str) -> Rule:
     plain = _intrinsic(name)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-        return plain(code, op, dtype, xs if width > 1 else [_fenced(code, dtype, x) for x in xs], width)
+        if code.fences_extremes and width == 1:
+            xs = [_fenced(code, dtype, x) for x in xs]
+        return plain(code, op, dtype, xs, width)
 
     return rule
 
