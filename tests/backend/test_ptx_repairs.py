@@ -1,0 +1,29 @@
+"""PTX instructions that assemblers translate wrongly are replaced by others of the same meaning."""
+
+import pytest
+
+from tegula.backend.ptx_repairs import repaired
+
+
+def test_negation_and_absolute_value() -> None:
+    assert repaired("\tneg.s16 \t%rs2, %rs1;") == "\tnot.b16 %rs2, %rs1;\tadd.s16 %rs2, %rs2, 1;"
+    made = repaired("\tabs.s64 \t%rd2, %rd1;")
+    assert "abs" not in made and "shr.s64 sign, %rd1, 63;" in made and made.count("{") == made.count("}") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("max.u16 \t%rs5, %rs4, 1;", ("cvt.u32.u16 a, %rs4;", "mov.b32 b, 1;", "max.u32 a, a, b;")),
+        ("min.s16 \t%rs5, %rs4, -3;", ("cvt.s32.s16 a, %rs4;", "mov.b32 b, -3;", "min.s32 a, a, b;")),
+        ("min.u16 \t%rs5, -1, %rs4;", ("mov.b32 a, 65535;", "cvt.u32.u16 b, %rs4;")),
+    ],
+)
+def test_extremes_of_16_bit_integers(line: str, wanted: tuple[str, ...]) -> None:
+    made = repaired("\t" + line)
+    assert all(part in made for part in wanted) and made.endswith("cvt.u16.u32 %rs5, a; }")
+
+
+def test_all_else_stays() -> None:
+    text = "\tneg.f32 \t%r1, %r2;\n\tmax.s32 \t%r1, %r2, %r3;\n\tabs.f64 \t%rd1, %rd2;\n"
+    assert repaired(text) == text

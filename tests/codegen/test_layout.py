@@ -1,0 +1,98 @@
+"""The layout algebra: elements have owners, reductions and broadcasts agree with brute force, equal maps are equal."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tegula.layout import (
+    COPY,
+    Layout,
+    Mode,
+    bank_conflicts,
+    blocked,
+    chunked,
+    everywhere,
+    fma_result,
+    mma_result,
+    over_lanes,
+)
+
+EXTENTS = st.sampled_from([1, 2, 3, 5, 8, 16, 20, 33])
+THREADS = st.sampled_from([32, 64, 96, 128])
+
+
+@st.composite
+def layouts(draw: st.DrawFn) -> Layout:
+    threads = draw(THREADS)
+    kind = draw(st.sampled_from(["blocked", "lanes", "everywhere", "chunked", "mma", "fma"]))
+    if kind in ("mma", "fma"):
+        shape = (draw(EXTENTS), draw(EXTENTS))
+        return mma_result(shape, threads // 32) if kind == "mma" else fma_result(shape, threads, 4)
+    if kind == "chunked":
+        return chunked(draw(EXTENTS), threads)
+    shape = tuple(draw(EXTENTS) for _ in range(draw(st.integers(1, 2))))
+    if kind == "lanes":
+        return over_lanes((*shape[:-1], threads), threads, threads)
+    if kind == "everywhere":
+        return everywhere(shape[:2], threads)
+    return blocked(shape, threads, draw(st.sampled_from([1, 2, 4, 8])))
+
+
+@settings(max_examples=60)
+@given(layouts())
+def test_every_element_is_held_as_often_as_declared(layout: Layout) -> None:
+    owners = layout.owners()
+    copies = prod(m.size for m in layout.threads if m.dim == COPY)
+    assert len(owners) == prod(layout.shape)
+    assert {len(held) for held in owners.values()} == {copies}
+    assert layout.owns_once == (copies == 1)
+
+
+@settings(max_examples=40)
+@given(layouts(), st.data())
+def test_a_reduction_leaves_copies_in_all_that_shared_a_row(layout: Layout, data: st.DataObject) -> None:
+    axis = data.draw(st.integers(0, len(layout.shape) - 1))
+    kept, owners = layout.without((axis,), keepdims=True), layout.owners()
+    for at, held in kept.owners().items():
+        assert at[axis] == 0
+        threads = {t for t, _ in held}
+        for i in range(layout.shape[axis]):
+            element = (*at[:axis], i, *at[axis + 1 :])
+            assert {t for t, _ in owners[element]} <= threads
+
+
+@settings(max_examples=40)
+@given(layouts(), st.data())
+def test_parts_cover_each_element_once(layout: Layout, data: st.DataObject) -> None:
+    """Warps reduce alone; then each thread finds all parts. A part's first element is what its bases say."""
+    axis = data.draw(st.one_of(st.none(), st.integers(0, len(layout.shape) - 1)))
+    held, whole, bases = layout.parts(axis)
+    at, owners = axis or 0, layout.owners()
+    assert held.shape == whole.shape and held.shape[at] == len(bases)
+    assert len(held.owners()) == prod(held.shape)
+    lanes_of: dict[int, set[int]] = {}
+    for place, found in held.owners().items():
+        lanes_of.setdefault(place[at], set()).update(t // 32 for t, _ in found)
+    for part, base in enumerate(bases):
+        if all(i < n for i, n in zip(base, layout.shape, strict=True)):
+            assert any(t // 32 in lanes_of[part] for t, _ in owners[base])
+
+
+def test_equal_maps_are_equal() -> None:
+    a = Layout((8, 4), (Mode(2, 1), Mode(2, 1, 2), Mode(1, 0)), (Mode(4, 0), Mode(2, 0, 4), Mode(4, COPY)))
+    b = Layout((8, 4), (Mode(4, 1),), (Mode(8, 0), Mode(2, COPY), Mode(2, COPY)))
+    assert a == b and a.vector == 4
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(128, 32), (128, 64), (32, 128), (64, 256)])
+def test_padded_rows_of_16_bit_operands_have_no_bank_conflicts(rows: int, columns: int) -> None:
+    """Eight threads that each name a row of 16 bytes, as ldmatrix does, and the copies that fill the rows."""
+    stride = columns + 8
+    matrix = Layout((rows, columns), (Mode(8, 1),), (Mode(8, 0), Mode(4, 1, 8)))
+    assert bank_conflicts(matrix, (stride, 1), 2, 8) == 1
+    assert bank_conflicts(matrix, (columns, 1), 2, 8) > 1
+    assert bank_conflicts(blocked((rows, columns), 128, 8), (stride, 1), 2, 8) == (1 if columns >= 64 else 2)
