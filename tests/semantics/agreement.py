@@ -24,11 +24,13 @@ def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int
     return trace(kernel, wanted.types, wanted.launch, wanted.access)
 
 
-def interpret(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> list[str]:
+def interpret(
+    kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int, debug: bool = False
+) -> list[str]:
     """Run a launch in the interpreter; arrays change in place. The lines it printed."""
     printed: list[str] = []
     plain = [a.numpy() if isinstance(a, tg.array) else a for a in args]
-    interp.run(traced(kernel, args, dims, block_dim), plain, tuple(dims), block_dim, printed.append)
+    interp.run(traced(kernel, args, dims, block_dim), plain, tuple(dims), block_dim, printed.append, debug)
     return printed
 
 

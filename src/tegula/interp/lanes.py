@@ -45,6 +45,11 @@ def run_tid(m: Machine, op: Op, mask: Mask) -> Any:
 
 @handles("lane.uniform")
 def run_uniform(m: Machine, op: Op, mask: Mask) -> Any:
+    x = m.env[op.operands[0]]
+    if m.report.debug:
+        same = (x == x[0]) | ((x != x) & (x[0] != x[0]))
+        for lane in np.flatnonzero(m.present & ~same.reshape(m.lanes, -1).all(1))[:1]:
+            m.report.varying(op, m.block, int(lane))
     return m.broadcast(m.group(op.operands[0]))
 
 

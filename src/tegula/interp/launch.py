@@ -28,17 +28,19 @@ def run(
     dims: Sequence[int],
     block_dim: int | None = None,
     print_line: Callable[[str], None] = print,
+    debug: bool = False,
 ) -> None:
     """Launch a kernel over `dims` (1 to 4 dimensions, row-major), blocks in order.
 
     Arrays are NumPy arrays of shape [*dims, *element_shape] and the element's scalar type, changed in place,
     views allowed; other arguments are numbers, or arrays of the element's shape. `block_dim` must be that of
-    the kernel's launch class, and is by default. `print_line` gets each line that the kernel prints.
+    the kernel's launch class, and is by default. `print_line` gets each line that the kernel prints. `debug`: look also
+    for what only debug mode checks; accesses outside are found always.
 
-    LaunchError for arguments that do not fit; after all blocks, the first OutOfBounds or KernelAssertion;
-    DivergentCooperativeOp at once."""
+    LaunchError for arguments that do not fit; after all blocks, the first OutOfBounds, KernelAssertion,
+    DivisionByZero or BrokenPromise; DivergentCooperativeOp at once."""
     values = _values(kernel, args, dims, block_dim)
-    _run_blocks(kernel, values, dims, Machine, print_line)
+    _run_blocks(kernel, values, dims, Machine, print_line, debug)
 
 
 def run_lowered(
@@ -92,8 +94,9 @@ def _run_blocks(
     dims: Sequence[int],
     make: MakeMachine,
     print_line: Callable[[str], None],
+    debug: bool = False,
 ) -> None:
-    report = Report(kernel, print_line)
+    report = Report(kernel, print_line, debug=debug)
     with np.errstate(all="ignore"):
         for block in range(-(-math.prod(dims) // kernel.launch.block_dim)):
             _run_block(kernel, values, dims, block, report, make)

@@ -11,6 +11,7 @@ from tegula.errors import DivergentCooperativeOp, InternalError, KernelAssertion
 from tegula.interp.report import Report
 from tegula.ir import Op, Region, Value
 from tegula.ops.base import TileOp
+from tegula.ops.scalar import Div, FloorDiv, Mod
 from tegula.ops.stack import stack_type
 from tegula.types import (
     ArrayType,
@@ -116,12 +117,21 @@ class Machine:
             raise InternalError(f"{op.loc}: the interpreter does not know {op.NAME}")
         if cls.COOPERATIVE and not np.array_equal(mask, self.present):
             raise DivergentCooperativeOp(op.loc, op=op.NAME)
+        if self.report.debug and isinstance(op, Div | FloorDiv | Mod):
+            self.check_division(op, mask)
         handler = HANDLERS.get(op.NAME)
         out = handler(self, op, mask) if handler is not None else self.by_reference(op, cls)
         if len(op.results) == 1:
             self.env[op.results[0]] = out
         elif op.results:
             self.env.update(zip(op.results, out, strict=True))  # type: ignore[arg-type]
+
+    def check_division(self, op: Op, mask: Mask) -> None:
+        """Report a lane that divides an integer by zero."""
+        divisor = self.env[op.operands[1]]
+        if divisor.dtype.kind in "iu":
+            for lane in np.flatnonzero(mask & (divisor == 0).reshape(self.lanes, -1).any(1))[:1]:
+                self.report.division(op, self.block, int(lane))
 
     def by_reference(self, op: Op, cls: type[TileOp]) -> RunValue:
         """Ops that are functions of their operands mean what their `ref` says. Cooperative ones are also

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tegula.dataclass import dataclass
-from tegula.errors import KernelAssertion, OutOfBounds, TegulaError
+from tegula.errors import BrokenPromise, DivisionByZero, KernelAssertion, OutOfBounds, TegulaError
 from tegula.ir import Kernel, Op, Value
 
 
 @dataclass(slots=True)
 class Report:
     """`print_line` takes each printed line; `failure` is the first one, raised when the launch is over. `pending`: what
-    was printed since the last line ended."""
+    was printed since the last line ended. `debug`: whether what debug mode checks is looked for."""
 
     kernel: Kernel
     print_line: Callable[[str], None]
     failure: TegulaError | None = None
     pending: str = ""
+    debug: bool = False
 
     def printed(self, text: str, end: str | None) -> None:
         """Take what a print made; `end` is what follows it, None for a new line."""
@@ -49,6 +50,21 @@ class Report:
             text = f": {message}" if message else ""
             self.failure = KernelAssertion(
                 f"{op.loc}: kernel {self.kernel.name}: assertion failed{text}; block {block}, lane {lane}"
+            )
+
+    def division(self, op: Op, block: int, lane: int) -> None:
+        """Record an integer division by zero, unless something failed before."""
+        if self.failure is None:
+            self.failure = DivisionByZero(
+                f"{op.loc}: kernel {self.kernel.name}: integer division by zero; block {block}, lane {lane}"
+            )
+
+    def varying(self, op: Op, block: int, lane: int) -> None:
+        """Record that a lane gave tg.uniform another value than lane 0, unless something failed before."""
+        if self.failure is None:
+            self.failure = BrokenPromise(
+                f"{op.loc}: kernel {self.kernel.name}: uniform was given a value that differs between threads; "
+                f"block {block}, lane {lane}"
             )
 
     def name(self, value: Value) -> str:

@@ -1,0 +1,31 @@
+"""What a kernel says of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+import tegula as tg
+
+
+@tg.kernel
+def transposed_sum(a: tg.array2d[float], out: tg.array2d[float]):
+    t = tg.tile_load(a, shape=(128, 128))
+    tg.tile_store(out, t * 2.0 + tg.tile_transpose(t))
+
+
+def test_tiles_of_many_elements_a_thread_lie_in_memory_and_are_named():
+    a, out = tg.ones((128, 128)), tg.zeros((128, 128))
+    tg.launch_tiled(transposed_sum, 1, inputs=[a, out], block_dim=32)
+    lines = transposed_sum.explain().splitlines()
+    assert any(line.split()[1:2] == ["65,536"] for line in lines), lines
+    assert any("a: array" in line and "packed, 64-byte aligned" in line for line in lines)
+    assert (out.numpy() == 3.0).all()
+
+
+def test_a_kernel_that_was_not_launched_says_so():
+    @tg.kernel
+    def fresh(a: tg.array[float]):
+        a[0] = 1.0
+
+    with pytest.raises(tg.LaunchError, match="launch it first"):
+        fresh.explain()

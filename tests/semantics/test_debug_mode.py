@@ -1,0 +1,132 @@
+"""What debug mode finds, the interpreter and the compiled kernel alike."""
+
+from __future__ import annotations
+
+import pytest
+from agreement import interpret
+
+import tegula as tg
+
+
+@tg.kernel
+def lane_division(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+    i = tg.tid()
+    out[i] = a[i] // b[i]
+
+
+@tg.kernel
+def guarded_remainder(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+    i = tg.tid()
+    if b[i] != 0:
+        out[i] = a[i] % b[i]
+
+
+@tg.kernel
+def chosen_division(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+    i = tg.tid()
+    out[i] = tg.where(b[i] == 0, 5, a[i] / b[i])
+
+
+@tg.kernel
+def tile_division(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+    tg.tile_store(out, tg.tile_load(a, 4) / tg.tile_load(b, 4))
+
+
+@tg.kernel
+def float_division(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+    i = tg.tid()
+    out[i] = int(float(a[i]) / float(b[i]))
+
+
+@tg.kernel
+def made_uniform(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+    i = tg.tid()
+    n = tg.uniform(b[i])
+    total = 0
+    for _ in range(n):
+        total += tg.tile_sum(tg.tile(a[i]))[0]
+    out[i] = total
+
+
+@tg.kernel
+def uniform_vectors(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+    i = tg.tid()
+    v = tg.uniform(tg.vec2(float(b[i]), 1.0))
+    out[i] = int(v[0])
+
+
+@tg.kernel
+def gathered(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+    t = tg.tile_load(a, 4)
+    tg.tile_store(out, t[tg.tile_load(b, 4)])
+
+
+@tg.kernel
+def stepped(a: tg.array[int], b: tg.array[int], out: tg.array[int]):
+    i = tg.tid()
+    total = 0
+    for k in range(0, 4, b[i]):
+        total += k + 1
+    out[i] = total
+
+
+ZERO, ONES, VARIED = [1, 0, 2, 9], [1, 1, 1, 1], [-1, -4, -5, 3]
+FOUND = [
+    (lane_division, ZERO, tg.DivisionByZero),
+    (guarded_remainder, ZERO, None),
+    (chosen_division, ZERO, tg.DivisionByZero),
+    (tile_division, ZERO, tg.DivisionByZero),
+    (float_division, ZERO, None),
+    (lane_division, VARIED, None),
+    (tile_division, VARIED, None),
+    (made_uniform, ZERO, tg.BrokenPromise),
+    (made_uniform, ONES, None),
+    (uniform_vectors, VARIED, tg.BrokenPromise),
+    (uniform_vectors, ONES, None),
+    (gathered, VARIED, None),
+    (gathered, ZERO, None),
+    (stepped, ZERO, tg.KernelAssertion),
+    (stepped, VARIED, None),
+]
+
+
+def outcome(run, a):
+    """The error's class and what was written."""
+    out = tg.zeros(4, dtype=int)
+    try:
+        run([tg.array([8, 9, 10, 11], dtype=int), tg.array(a, dtype=int), out])
+    except tg.RunError as error:
+        return type(error), out.list()
+    return None, out.list()
+
+
+@pytest.mark.parametrize(("kernel", "b", "found"), FOUND, ids=lambda x: getattr(x, "name", None) or str(x))
+def test_interpreter_and_compiled_kernel_find_the_same(kernel, b, found, monkeypatch):
+    def launch(args):
+        tg.launch(kernel, 4, inputs=args, block_dim=4)
+
+    monkeypatch.setattr(tg.config, "mode", "debug")
+    compiled = outcome(launch, b)
+    assert compiled == outcome(lambda args: interpret(kernel, args, (4,), 4, debug=True), b)
+    assert compiled[0] is found
+    monkeypatch.setattr(tg.config, "mode", "release")
+    released = outcome(launch, b)
+    assert released == outcome(lambda args: interpret(kernel, args, (4,), 4), b)
+    assert released == (found if found is tg.KernelAssertion else None, compiled[1])
+
+
+def test_absent_threads_are_not_compared(monkeypatch):
+    monkeypatch.setattr(tg.config, "mode", "debug")
+    for wanted, launch in (
+        (None, lambda args: tg.launch(made_uniform, 3, inputs=args, block_dim=4)),
+        (None, lambda args: interpret(made_uniform, args, (3,), 4, debug=True)),
+    ):
+        assert outcome(launch, [2, 2, 2, 7]) == (wanted, [54, 54, 54, 0])
+
+
+def test_the_error_names_the_line_and_the_thread(monkeypatch):
+    monkeypatch.setattr(tg.config, "mode", "debug")
+    with pytest.raises(tg.BrokenPromise, match=r"in block 0, thread 1 of kernel made_uniform") as caught:
+        tg.launch(made_uniform, 4, inputs=[tg.ones(4, dtype=int), tg.array(ZERO, dtype=int), tg.zeros(4, dtype=int)],
+                  block_dim=4)  # fmt: skip
+    assert "n = tg.uniform(b[i])" in str(caught.value)
