@@ -35,7 +35,7 @@ def check(plan: Plan) -> None:
 def first_fit_by_size(pieces: list[Interval]) -> int:
     """The total of the plain method."""
     placed: list[tuple[Interval, int]] = []
-    for i in sorted(pieces, key=lambda i: -i.room):
+    for i in sorted(pieces, key=lambda i: (-i.room, i.start)):
         at = 0
         for other, start in sorted((p for p in placed if together(p[0], i)), key=lambda p: p[1]):
             if at + i.room <= start:

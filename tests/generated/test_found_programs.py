@@ -137,6 +137,20 @@ def extremes_of_scalars(x: tg.array[float], k: tg.array[tg.uint16], o: tg.array[
     o[2] = tg.max(tg.clamp(number, 7.0, 8.0), number * number)
 
 
+@tg.kernel
+def extreme_of_the_last_lane(x: tg.array[tg.bfloat16], o: tg.array[tg.bfloat16]):
+    block, lane = tg.tid()
+    number = tg.where(lane < 4, x[block], tg.bfloat16(1.0))
+    if lane >= 3:
+        number = tg.max(number, tg.bfloat16(0.0))
+    o[4 * block + lane] = number
+
+
+def test_an_extreme_of_a_widened_number_and_zero() -> None:
+    values = [tg.array(np.array([-1.5], np.float32), dtype=tg.bfloat16), tg.zeros(4, dtype=tg.bfloat16)]
+    assert agree(extreme_of_the_last_lane, values, 1, 4, tiled=True)[1].tolist() == [-1.5, -1.5, -1.5, 0.0]
+
+
 def test_numbers_that_meet_a_nan_in_single_steps() -> None:
     columns = [tg.ones((3, 5), dtype=tg.uint16), tg.zeros(5, dtype=tg.float64)]
     assert agree(least_of_a_column, columns, 1, 4, tiled=True)[1].tolist() == [1] * 5

@@ -80,7 +80,7 @@ def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bo
     """The kernel, after the CPU passes, as LLVM IR for `target`. `debug` checks indices at run time."""
     s = State(kernel, known, target, debug)
     s.users = uses(kernel.body)
-    s.code.fences_extremes = target.mask_registers
+    s.code.fences_extremes = target.is_x86
     _Walk(s).function()
     entry, plan = s.scratch.planned(s.code.lines)
     return CpuCode(_module(s, entry), s.sites, plan, s.copies)

@@ -99,23 +99,24 @@ def _intrinsic(name: str) -> Rule:
 
 
 def _float_extreme(name: str) -> Rule:
-    """A NaN loses. LLVM 22 lets it win on processors with AVX-512 where it knows that the other of two scalars is none,
-    unless that is a literal; fences, which cost no instruction, hide what it knows of them."""
+    """A NaN loses. LLVM 22 uses what it knows of the operands wrongly on x86: with AVX-512 a NaN wins over a scalar known
+    to be none, unless that is a literal, and looking for zeros through a widened 16-bit number ends the process. Fences,
+    which cost no instruction, hide what it knows."""
     plain = _intrinsic(name)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
-        if code.fences_extremes and width == 1:
-            xs = [_fenced(code, dtype, x) for x in xs]
+        if code.fences_extremes:
+            xs = [_fenced(code, dtype, x, width) for x in xs]
         return plain(code, op, dtype, xs, width)
 
     return rule
 
 
-def _fenced(code: Code, dtype: DType, x: str) -> str:
+def _fenced(code: Code, dtype: DType, x: str, width: int) -> str:
     if not x.startswith("%"):
         return x
-    t = register_type(dtype, 1)
-    return code.call("arithmetic.fence", mangled(dtype, 1), t, f"{t} {x}")
+    t = register_type(dtype, width)
+    return code.call("arithmetic.fence", mangled(dtype, width), t, f"{t} {x}")
 
 
 def _pick(code: Code, condition: str, dtype: DType, a: str, b: str, width: int) -> str:
