@@ -99,9 +99,9 @@ def _intrinsic(name: str) -> Rule:
 
 
 def _float_extreme(name: str) -> Rule:
-    """A NaN loses. LLVM 22 uses what it knows of the operands wrongly on x86: with AVX-512 a NaN wins over a scalar known
-    to be none, unless that is a literal, and looking for zeros through a widened 16-bit number ends the process. Fences,
-    which cost no instruction, hide what it knows."""
+    """A NaN loses. LLVM 22 uses what it knows of the operands wrongly on x86: with AVX-512 a NaN wins over a scalar
+    known to be none, unless that is a literal, and looking for zeros through a widened 16-bit number ends the process.
+    Fences, which cost no instruction, hide what it knows."""
     plain = _intrinsic(name)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
