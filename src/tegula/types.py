@@ -198,7 +198,19 @@ class PipeType:
         return f"pipe<{self.dtype},[{','.join(map(str, self.shape))}],{self.stages}>"
 
 
-Type: TypeAlias = DType | VecType | MatType | TileType | BufType | ArrayType | StackType | PipeType
+@dataclass(frozen=True, slots=True)
+class MbarrierType:
+    """Memory barriers in shared memory, one for each of `stages`."""
+
+    stages: int
+
+    def __str__(self) -> str:
+        return f"mbarrier<{self.stages}>"
+
+
+Type: TypeAlias = (
+    DType | VecType | MatType | TileType | BufType | ArrayType | StackType | PipeType | MbarrierType
+)
 
 
 def scalar_of(t: ElementType) -> DType:

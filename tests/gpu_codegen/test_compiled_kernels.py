@@ -32,7 +32,7 @@ def lowered(kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: 
     wanted = specialisation(found, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(ours)))
     made = trace(kernel, wanted.types, wanted.launch, wanted.access)
     prepare(made)
-    return lower_kernel(made, for_gpu(made), get_cuda_target("sm_90a"))
+    return lower_kernel(made, for_gpu(made, get_cuda_target("sm_90a")), get_cuda_target("sm_90a"))
 
 
 def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
@@ -135,8 +135,10 @@ def test_every_op_is_lowered_or_emitted() -> None:
     from tegula.ops import REGISTRY
     from tegula.ops.control import For, If, While
     from tegula.ops.tile import TileArgReduce
+    from tegula.ops.roles import PipeNew
+    from tegula.passes.lower_pipes import _RULES as PIPED
     from tegula.passes.lower_tiles import _RULES as LOWERED
 
-    handled = {*RULES, *LANE_RULES, *LOWERED, TileArgReduce, If, For, While, Yield}
+    handled = {*RULES, *LANE_RULES, *LOWERED, *PIPED, PipeNew, TileArgReduce, If, For, While, Yield}
     left = [op.NAME for op in REGISTRY.values() if op not in handled and not issubclass(op, STRAIGHT)]
     assert not left

@@ -146,9 +146,7 @@ def buffer_view(s: State, op: Op) -> None:
 
 
 def sliced(s: State, source: View, starts: list[str], attrs: dict[str, tuple[int, ...]]) -> View:
-    pointer = s.memory.at(source, starts)
-    strides = tuple(source.strides[d] * step for d, step in zip(attrs["dims"], attrs["steps"], strict=True))
-    return View(pointer, source.dtype, tuple(attrs["shape"]), strides, source.component_stride)
+    return source.sliced(s.memory, starts, attrs)
 
 
 def reshaped(source: View, shape: tuple[int, ...]) -> View:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tegula.codegen.lifetimes import lifetimes
 from tegula.dataclass import dataclass, field
 from tegula.passes.plan_memory import LINE, Interval, Plan, plan_memory
 from tegula.source import Location
-from tegula.types import ElementType, components, element_shape, scalar_of
+from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
 
 PAGE = 4096
 STAGGER = 5 * LINE
@@ -25,6 +26,22 @@ class View:
     strides: tuple[int, ...]
     component_stride: int = 1
 
+    def at(self, memory: Any, index: Sequence[str]) -> str:
+        """The address of an element. `memory`: the address arithmetic of the code at hand."""
+        total = "0"
+        for i, stride in zip(index, self.strides, strict=True):
+            total = memory.add(total, memory.mul(i, str(stride)))
+        return memory.offset(self.pointer, total, scalar_of(self.dtype))
+
+    def sliced(self, memory: Any, starts: Sequence[str], attrs: Mapping[str, Any]) -> View:
+        """What a `buf.view` of it with these attributes shows."""
+        pointer = self.at(memory, starts)
+        strides = tuple(
+            self.strides[d] * step if d >= 0 else 0
+            for d, step in zip(attrs["dims"], attrs["steps"], strict=True)
+        )
+        return View(pointer, self.dtype, tuple(attrs["shape"]), strides, self.component_stride)
+
     @property
     def contiguous(self) -> bool:
         """Whether consecutive elements of the last dimension are consecutive scalars."""
@@ -36,6 +53,55 @@ class View:
         wanted = packed_strides(self.shape, components(self.dtype))
         fits = (n == 1 or a == b for n, a, b in zip(self.shape, self.strides, wanted, strict=True))
         return all(fits) and self.component_stride == 1
+
+
+@dataclass(frozen=True, slots=True)
+class SwizzledView(View):
+    """A view of stages of two dimensions, `root` in all, each cut into boxes with rows of `row_bytes`, one box after
+    the other; the 16-byte units of a row change places by its number. Element e lies at the root's element
+    starts[d] + sum of e_k * steps_k over k with dims[k] = d. The strides only say how elements may be accessed
+    together."""
+
+    root: tuple[int, int, int] = (1, 1, 1)
+    row_bytes: int = 128
+    starts: tuple[str, ...] = ("0", "0", "0")
+    dims: tuple[int, ...] = (0, 1, 2)
+    steps: tuple[int, ...] = (1, 1, 1)
+
+    def at(self, memory: Any, index: Sequence[str]) -> str:
+        where = self._root(memory, index)
+        _, rows, columns = self.root
+        size, row = element_bytes(self.dtype), self.row_bytes
+        byte = memory.mul(where[2], str(size))
+        offset = memory.add(byte, memory.mul(where[1], str(row)))
+        if columns * size > row:
+            box = memory.quotient(byte, row)
+            offset = memory.add(offset, memory.mul(box, str((rows - 1) * row)))
+        offset = memory.add(offset, memory.mul(where[0], str(rows * columns * size)))
+        return memory.bytes_offset(self.pointer, memory.swizzled(offset, row))
+
+    def sliced(self, memory: Any, starts: Sequence[str], attrs: Mapping[str, Any]) -> SwizzledView:
+        shape = tuple(attrs["shape"])
+        dims = tuple(self.dims[d] if d >= 0 else -1 for d in attrs["dims"])
+        steps = tuple(
+            self.steps[d] * n if d >= 0 else 0 for d, n in zip(attrs["dims"], attrs["steps"], strict=True)
+        )
+        first = tuple(self._root(memory, starts))
+        together = dims[-1] == 2 and steps[-1] == 1 and first[2] == "0"
+        strides = (*(FAR,) * (len(shape) - 1), 1 if together else FAR)
+        where = (self.root, self.row_bytes, first, dims, steps)
+        return SwizzledView(self.pointer, self.dtype, shape, strides, 1, *where)
+
+    def _root(self, memory: Any, index: Sequence[str]) -> list[str]:
+        where = list(self.starts)
+        for i, d, step in zip(index, self.dims, self.steps, strict=True):
+            if d >= 0:
+                where[d] = memory.add(where[d], memory.mul(i, str(step)))
+        return where
+
+
+FAR = 1 << 20
+"""A stride of elements that cannot be accessed together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tegula.ir import Kernel, Op, Value
-from tegula.layout import Layout, blocked, chunked, everywhere, fma_result, mma_result, over_lanes
+from tegula.layout import (
+    Layout,
+    blocked,
+    chunked,
+    everywhere,
+    fma_result,
+    mma_result,
+    over_lanes,
+    wgmma_result,
+)
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import For, If, While
 from tegula.ops.group import AddPrefix, PartialScan, SharedProduct
@@ -25,6 +34,7 @@ from tegula.ops.tile import (
     TileReduce,
     TileStore,
 )
+from tegula.passes.groups import Group, group_of
 from tegula.rewrite import carried_slots
 from tegula.types import BufType, DType, TileType, bfloat16, components, element_bytes, float16
 
@@ -35,20 +45,21 @@ ACCESS_BYTES = 16
 
 def assign_layouts(kernel: Kernel, threads: int) -> Layouts:
     """The layout of each tile value. The kernel is not changed; `convert_layouts` makes it agree."""
-    classes = _classes(kernel)
+    classes = _classes(kernel, threads)
     edges = _edges(kernel, classes)
     chosen: dict[_Class, Layout] = {}
     for group in sorted(set(classes.values()), key=lambda c: (-c.size, c.number)):
-        chosen[group] = _choice(kernel, group, chosen, edges, threads)
+        chosen[group] = _choice(group, chosen, edges)
     return {value: chosen[group] for value, group in classes.items()}
 
 
 class _Class:
     """Tile values of one shape that share a layout, and the ops that make or use them."""
 
-    def __init__(self, number: int, shape: tuple[int, ...]) -> None:
+    def __init__(self, number: int, shape: tuple[int, ...], group: Group) -> None:
         self.number = number
         self.shape = shape
+        self.group = group
         self.size = 1
         for n in shape:
             self.size *= n
@@ -62,7 +73,7 @@ def _tiles(op: Op) -> Iterator[Value]:
             yield value
 
 
-def _classes(kernel: Kernel) -> dict[Value, _Class]:
+def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
     """Union-find over the values that must agree."""
     parent: dict[Value, Value] = {}
 
@@ -83,7 +94,7 @@ def _classes(kernel: Kernel) -> dict[Value, _Class]:
         assert isinstance(v.type, TileType)
         home = find(v)
         if home not in made:
-            made[home] = _Class(len(made), v.type.shape)
+            made[home] = _Class(len(made), v.type.shape, group_of(v.owner, threads))
     classes = {v: made[find(v)] for v in parent}
     for op in ops:
         _note(op, classes)
@@ -147,13 +158,12 @@ def _reduction(op: TileReduce) -> Callable[[Layout], Layout]:
     return follow
 
 
-def _choice(
-    kernel: Kernel, group: _Class, chosen: dict[_Class, Layout], edges: Edges, threads: int
-) -> Layout:
+def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout:
+    threads = group.group.threads
     if group.size == 1:
         return everywhere(group.shape, threads)
     for op in group.makers:
-        natural = natural_layout(op, threads)
+        natural = natural_layout(op, group.group)
         if natural is not None:
             return natural
     for larger, follow in edges.get(group, ()):
@@ -162,12 +172,15 @@ def _choice(
     return blocked(group.shape, threads, ACCESS_BYTES // min(group.access, default=4))
 
 
-def natural_layout(op: Op, threads: int) -> Layout | None:
-    """The layout that an op itself gives or takes its tile in; None where any will do."""
+def natural_layout(op: Op, group: Group) -> Layout | None:
+    """The layout that an op itself gives or takes its tile in; None where any will do. `group`: who does it."""
+    threads = group.threads
     if isinstance(op, SharedProduct):
         t = op.result.type
         assert isinstance(t, TileType)
         rows, columns = t.shape
+        if op.attrs.get("unit") == "wgmma":
+            return wgmma_result((rows, columns), group.warp_groups)
         if on_tensor_cores(op):
             return mma_result((rows, columns), threads // 32)
         return fma_result((rows, columns), threads, ACCESS_BYTES // max(4, element_bytes(t.dtype)))

@@ -37,6 +37,7 @@ from tegula.ops.tile import (
     TileScan,
     TileSlice,
 )
+from tegula.passes.groups import group_of
 from tegula.passes.overlap import reads_in_place
 from tegula.rewrite import clone_region, replace, uses
 from tegula.types import BufType, ElementType, TileType, int32
@@ -52,7 +53,7 @@ def lower_tiles(kernel: Kernel, threads: int) -> None:
 class _Lowering:
     def __init__(self, kernel: Kernel, threads: int) -> None:
         self.kernel = kernel
-        self.threads = threads
+        self.block_threads = self.threads = threads
         self.users = uses(kernel.body)
         self.buffers: dict[Value, Value] = {}
         self.replaced: dict[Value, Value] = {}
@@ -110,10 +111,12 @@ class _Lowering:
     # Ops -------------------------------------------------------------------------------------------------------------
 
     def _rewrite(self, region: Region) -> None:
+        self.threads = group_of(region, self.block_threads).threads
         before, region.ops = region.ops, []
         for op in before:
             for nested in op.regions:
                 self._rewrite(nested)
+            self.threads = group_of(region, self.block_threads).threads
             rule = _RULES.get(type(op))
             if rule is None or (isinstance(op, TileExtract) and op.operands[0] not in self.buffers):
                 region.append(op)

@@ -11,14 +11,18 @@ from tegula.passes.assign_layouts import Layouts, assign_layouts
 from tegula.passes.contract_fma import contract_fma
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.insert_barriers import insert_barriers
+from tegula.passes.lower_pipes import lower_pipes
 from tegula.passes.lower_tiles import WARP, lower_tiles
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import SharedMemory, place_shared
 from tegula.passes.promote_buffers import promote_buffers
+from tegula.passes.select_products import select_products
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
+from tegula.passes.stage_stores import stage_stores
 from tegula.passes.uniform_operands import uniform_operands
 from tegula.passes.uniformity import Uniformity, analyse, check_cooperation
+from tegula.target import CudaTarget
 from tegula.verify import verify
 
 Observer = Callable[[str, Kernel], None]
@@ -56,7 +60,7 @@ class Distribution:
     threads: int
 
 
-def for_gpu(kernel: Kernel, observe: Observer | None = None) -> Distribution:
+def for_gpu(kernel: Kernel, target: CudaTarget, observe: Observer | None = None) -> Distribution:
     """Lane-varying code is gathered, tiles are spread over the threads, and barriers order what they share."""
     known = for_cpu(kernel, observe)
     threads = -(-kernel.launch.block_dim // WARP) * WARP
@@ -66,9 +70,14 @@ def for_gpu(kernel: Kernel, observe: Observer | None = None) -> Distribution:
     _seen("lower_tiles", kernel, observe)
     pipeline_loops(kernel)
     _seen("pipeline_loops", kernel, observe)
+    select_products(kernel, target, threads)
+    lower_pipes(kernel, target, threads)
+    _seen("lower_pipes", kernel, observe)
     layouts = assign_layouts(kernel, threads)
     convert_layouts(kernel, layouts, threads)
     _seen("convert_layouts", kernel, observe)
+    stage_stores(kernel, target, layouts, threads)
+    _seen("stage_stores", kernel, observe)
     shared = place_shared(kernel)
     insert_barriers(kernel, layouts, shared.places)
     _seen("insert_barriers", kernel, observe)

@@ -11,6 +11,7 @@ from tegula.ops.buffer import BufReshape, BufUpdate, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import Lanes, LaneUniform, Tid
+from tegula.ops.roles import Roles
 from tegula.passes.accesses import Access, accesses, conflict, internal_conflicts, may_meet
 from tegula.passes.promote_buffers import root
 from tegula.passes.uniformity import Uniformity
@@ -47,7 +48,7 @@ class _Splitter:
         if isinstance(op, VIEWS) and any(self.known.varying(v) for v in op.operands):
             self.views[op.result] = op
             return
-        if isinstance(op, If | For | While) and not (op in self.known.divergent or self._stays_whole(op)):
+        if isinstance(op, Roles) or (isinstance(op, If | For | While) and not self._in_lanes(op)):
             for nested in op.regions:
                 self.region(nested)
             group.flush(out)
@@ -64,6 +65,10 @@ class _Splitter:
             if group.conflicts(op):
                 group.flush(out)
             group.add(op)
+
+    def _in_lanes(self, op: Op) -> bool:
+        """Whether each lane runs control flow on its own."""
+        return op in self.known.divergent or self._stays_whole(op)
 
     def _stays_whole(self, op: Op) -> bool:
         """Whether each lane can run control flow that all follow alike from its start to its end, so that what lanes

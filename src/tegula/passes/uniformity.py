@@ -8,6 +8,7 @@ from tegula.ir import Kernel, LaunchClass, Op, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.control import For, If, While
 from tegula.ops.lane import Tid
+from tegula.ops.roles import Roles
 from tegula.source import Location
 
 CONTROL = (If, For, While)
@@ -38,6 +39,9 @@ def _visit(region: Region, known: Uniformity) -> bool:
     for op in region.ops:
         if isinstance(op, CONTROL):
             changed |= _visit_control(op, known)
+        elif isinstance(op, Roles):
+            for nested in op.regions:
+                changed |= _visit(nested, known)
         else:
             changed |= _mark([r for r in op.results if _result_varies(op, r, known)], known)
     return changed
@@ -105,7 +109,7 @@ def _check(region: Region, known: Uniformity, diverged: Op | None, found: dict[O
         assert isinstance(op, TileOp)
         if diverged is not None and op.COOPERATIVE:
             found.setdefault(diverged, []).append(op)
-        if isinstance(op, CONTROL):
+        if isinstance(op, (*CONTROL, Roles)):
             inner = op if op in known.divergent and diverged is None else diverged
             for nested in op.regions:
                 _check(nested, known, inner, found)

@@ -115,7 +115,7 @@ def specialisation(
             dtype, ndim, known = argument[:3]
             others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
             types.append(ArrayType(dtype, ndim))
-            access.append(AccessClass(known.align, known.contiguous, known.dense, others))
+            access.append(AccessClass(known.align, known.contiguous, known.dense, others, known.bulk))
         else:
             types.append(argument)
             access.append(None)

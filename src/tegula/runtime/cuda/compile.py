@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula.backend.cache import Entry
 from tegula.codegen.sites import Site
@@ -15,6 +15,9 @@ from tegula.runtime.cuda.module import assembled, kept, loaded
 from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
 from tegula.target import CudaTarget
+
+if TYPE_CHECKING:
+    from tegula.runtime.cuda.maps import TensorMaps
 
 
 @dataclass(slots=True)
@@ -38,6 +41,8 @@ class CudaCompiled:
     code: bytes
     stream: Stream
     """The device's default stream."""
+    maps: TensorMaps | None
+    """What follows the arguments."""
     captured: tuple[Captured, ...] = ()
     """What it was made from besides its source (see `lang.captures`)."""
 
@@ -59,12 +64,13 @@ def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -
 def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.codegen.gpu import lower_kernel
+    from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
     from tegula.passes.pipeline import for_gpu, prepare
     from tegula.runtime.compile import check_memory, site_to_json, written
 
     writes = written(kernel)
     prepare(kernel)
-    code = lower_kernel(kernel, for_gpu(kernel), made_for, debug)
+    code = lower_kernel(kernel, for_gpu(kernel, made_for), made_for, debug)
     check_memory(code.shared, made_for.shared_per_block, made_for.arch)
     made = assembled(code.text, made_for, 0 if code.multiplies else code.threads)
     metadata: dict[str, Any] = {
@@ -75,8 +81,20 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "ptx": made.is_ptx,
         "registers": made.registers,
         "spills": made.spill_bytes,
+        "maps": [list(m) for m in described_maps(kernel, code.maps)],
+        "padding": maps_at(kernel) - argument_bytes(kernel),
     }
     return Entry(metadata, made.code)
+
+
+def _maps(where: Context, padding: int, kept: list[Any]) -> TensorMaps | None:
+    if not kept:
+        return None
+    from tegula.runtime.cuda.maps import ArrayMap, TensorMaps
+
+    return TensorMaps(
+        where, padding, [ArrayMap(start, end, size, tuple(box), row) for start, end, size, box, row in kept]
+    )
 
 
 def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> CudaCompiled:
@@ -98,5 +116,6 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         spill_bytes=data["spills"],
         code=entry.code,
         stream=default_stream(device),
+        maps=_maps(where, data["padding"], data["maps"]),
         captured=kernel.captured,
     )

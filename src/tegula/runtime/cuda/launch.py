@@ -90,13 +90,15 @@ def _launch(
         stream = graph.stream
         graph.keep(args)
     if not compiled.sites:
-        data = packed + NO_REPORT
+        data = packed + NO_REPORT if compiled.maps is None else compiled.maps.appended(packed + NO_REPORT)
         enqueue(
             stream, compiled.function, blocks, compiled.threads, compiled.shared_bytes, data, compiled.name
         )
         return
     reports = PinnedReports(compiled, compiled.context)
     data = packed + struct.pack("<Q", reports.address)
+    if compiled.maps is not None:
+        data = compiled.maps.appended(data)
     enqueue(stream, compiled.function, blocks, compiled.threads, compiled.shared_bytes, data, compiled.name)
     if graph is not None:
         graph.reports.append(reports)

@@ -1,0 +1,158 @@
+"""Products by the tensor cores of warp groups, of operands in swizzled stages of shared memory.
+
+An instruction multiplies 64 rows by 8 to 256 columns, 16 deep. It finds an operand by a descriptor: the address, the
+distance of groups of eight rows, the distance of boxes, and the swizzle. Facts are from the PTX manual, "wgmma"."""
+
+from __future__ import annotations
+
+from tegula.codegen.gpu.schedule import shared_address
+from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.storage import SwizzledView
+from tegula.dataclass import dataclass
+from tegula.ir import Op, Value
+from tegula.layout import wgmma_share
+from tegula.ops.buffer import BufView
+from tegula.passes.select_products import is_transpose
+from tegula.types import TileType, bfloat16, element_bytes
+
+ROWS, DEPTH, MOST_COLUMNS = 64, 16, 256
+SWIZZLES = {128: 1, 64: 2, 32: 3}
+ADDRESS_MASK = 0x3FFFF
+"""Of the bits of a shared address that a descriptor holds: those above name the block of a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand in memory. `start`: i32 address of its stage. `depth_first`: whether K runs along the rows of the
+    stage (K-major). `across`: elements of its other dimension. `depth`: of K."""
+
+    start: str
+    row_bytes: int
+    size: int
+    depth_first: bool
+    across: int
+    depth: int
+
+    def step(self, position: int, depth: int) -> int:
+        """Bytes from the start to an element of the other dimension (a multiple of 8) and one of K (of 16)."""
+        row, column = (position, depth) if self.depth_first else (depth, position)
+        rows = self.across if self.depth_first else self.depth
+        box, inside = divmod(column * self.size, self.row_bytes)
+        return box * rows * self.row_bytes + row * self.row_bytes + inside
+
+    @property
+    def high_word(self) -> int:
+        """The upper half of a descriptor: groups of eight rows follow each other; the swizzle."""
+        return 8 * self.row_bytes >> 4 | SWIZZLES[self.row_bytes] << 30
+
+    @property
+    def box_bytes(self) -> int:
+        """From one box to the next, where the other dimension runs along the rows."""
+        return self.depth * self.row_bytes
+
+
+def operand(s: GpuState, value: Value, right: bool) -> Operand:
+    """A stage, or the transpose of one. K runs along the rows of a left operand's stage, unless it is turned, and of a
+    right operand's if it is."""
+    turned = isinstance(value.owner, BufView) and is_transpose(value.owner)
+    stage = value.owner.operands[0] if turned and isinstance(value.owner, BufView) else value
+    view = s.buffers[stage]
+    assert isinstance(view, SwizzledView)
+    start = shared_address(s, view.at(s.memory, ["0", "0"]))
+    depth_first = turned == right
+    across, depth = view.shape if depth_first else view.shape[::-1]
+    return Operand(start, view.row_bytes, element_bytes(view.dtype), depth_first, across, depth)
+
+
+def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
+    """start + a @ b in the registers of each thread; all of it done when the code goes on."""
+    t = op.result.type
+    assert isinstance(t, TileType)
+    _, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), s.group.warp_groups)
+    a, b = operand(s, op.operands[0], right=False), operand(s, op.operands[1], right=True)
+    number = s.first(f"lshr i32 {s.lane32}, 7")
+    row = s.first(f"udiv i32 {number}, {across}")
+    column = s.first(f"urem i32 {number}, {across}")
+    left = _moved(s, a, row, ROWS * high)
+    right = _moved(s, b, column, 8 * wide)
+    kind = "bf16" if op.operands[0].type.dtype is bfloat16 else "f16"  # type: ignore[union-attr]
+    asm = _Assembly(len(start))
+    low = [_low(s, left, a), _low(s, right, b)]
+    asm.add("wgmma.fence.sync.aligned;")
+    for k in range(0, a.depth, DEPTH):
+        for i in range(high):
+            for j, count in _column_parts(8 * wide):
+                descriptors = [
+                    asm.descriptor(low[0], a.step(ROWS * i, k), _words(a, ROWS)),
+                    asm.descriptor(low[1], b.step(8 * j, k), _words(b, 8 * count)),
+                ]
+                first = 4 * (j + wide * i)
+                registers = ", ".join(f"${r}" for r in range(first, first + 4 * count))
+                asm.add(
+                    f"wgmma.mma_async.sync.aligned.m64n{8 * count}k16.f32.{kind}.{kind} {{{registers}}}, "
+                    f"{descriptors[0]}, {descriptors[1]}, 1, 1, 1, {int(not a.depth_first)}, {int(not b.depth_first)};"
+                )
+    asm.add("wgmma.commit_group.sync.aligned;")
+    asm.add("wgmma.wait_group.sync.aligned 0;")
+    return asm.emit(s, start, low)
+
+
+def _column_parts(columns: int) -> list[tuple[int, int]]:
+    """(first, count) of 8 columns for each instruction."""
+    most = MOST_COLUMNS // 8
+    return [(j, min(most, columns // 8 - j)) for j in range(0, columns // 8, most)]
+
+
+def _moved(s: GpuState, x: Operand, number: str, length: int) -> str:
+    """The address of the part of a warp group."""
+    if x.across == length:
+        return x.start
+    step = s.first(f"mul i32 {number}, {x.step(length, 0)}")
+    return s.code.emit(f"add i32 {x.start}, {step}")
+
+
+def _low(s: GpuState, address: str, x: Operand) -> str:
+    """The address as descriptors hold it."""
+    return s.code.emit(f"lshr i32 {s.code.emit(f'and i32 {address}, {ADDRESS_MASK}')}, 4")
+
+
+def _words(x: Operand, length: int) -> tuple[int, int]:
+    """The rest of a descriptor: what is added to the lower half, and the upper half. The distance of boxes counts only
+    where the other dimension runs along rows and goes over several boxes."""
+    boxes = not x.depth_first and length * x.size > x.row_bytes
+    distance = x.box_bytes >> 4 if boxes else 1
+    return distance << 16, x.high_word
+
+
+class _Assembly:
+    """One block of assembly for a whole product, so that nothing comes between the instructions."""
+
+    def __init__(self, accumulators: int) -> None:
+        self.count = accumulators
+        self.lines: list[str] = []
+        self.names: dict[tuple[str, int, tuple[int, int]], str] = {}
+        self.made: list[str] = []
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+
+    def descriptor(self, low: str, offset: int, words: tuple[int, int]) -> str:
+        key = low, offset, words
+        if key not in self.names:
+            self.names[key] = f"D{len(self.names)}"
+        return self.names[key]
+
+    def emit(self, s: GpuState, start: list[str], low: list[str]) -> list[str]:
+        """`low`: the registers of addresses, the inputs after the accumulators."""
+        n, code = self.count, s.code
+        numbers = {x: f"${2 * n + k}" for k, x in enumerate(low)}
+        head = [f".reg .b32 L; .reg .b64 {', '.join(self.names.values())};"]
+        for (address, offset, (below, above)), name in self.names.items():
+            head.append(f"add.u32 L, {numbers[address]}, {(offset >> 4) + below};")
+            head.append(f"mov.b64 {name}, {{L, {above}}};")
+        text = "\\0A".join(["{", *head, *self.lines, "}"])
+        result = "{ " + ", ".join(["float"] * n) + " }"
+        constraints = ",".join(["=f"] * n + [str(k) for k in range(n)] + ["r"] * len(low) + ["~{memory}"])
+        args = ", ".join([*(f"float {x}" for x in start), *(f"i32 {x}" for x in low)])
+        made = code.emit(f'call {result} asm sideeffect "{text}", "{constraints}"({args}) convergent')
+        return [code.emit(f"extractvalue {result} {made}, {k}") for k in range(n)]
