@@ -296,6 +296,25 @@ class Sqrt(Elementwise):
         return rounded(np.sqrt, *operands)
 
 
+class FastExp2(Elementwise):
+    """2 ** a, with a relative error of at most 2 ** -20; results below the smallest normal number may be 0. Of float32
+    and narrower floats."""
+
+    __slots__ = ()
+    NAME = "fast.exp2"
+    ARITY = 1
+    KINDS = "f"
+
+    @classmethod
+    def result_type(cls, operand: ElementType) -> ElementType:
+        require(scalar_of(operand).bits <= 32, f"fast functions take float32 and narrower, got {operand}")
+        return operand
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.exp2, *operands)
+
+
 class Floor(Elementwise):
     """The largest integral number not above a."""
 

@@ -22,7 +22,7 @@ from tegula.layout import (
 )
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import For, If, While
-from tegula.ops.group import AddPrefix, PartialScan, SharedProduct
+from tegula.ops.group import AddPrefix, PartialScan, RegisterProduct, SharedProduct
 from tegula.ops.lane import TileFromLanes, TileToLanes
 from tegula.ops.tile import (
     TileAtomic,
@@ -109,7 +109,7 @@ def _agreeing(op: Op) -> Iterator[list[Value]]:
                 yield slot
     elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | PartialScan | AddPrefix):
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
-    elif isinstance(op, SharedProduct):
+    elif isinstance(op, SharedProduct | RegisterProduct):
         yield [op.result, op.operands[2]]
 
 
@@ -118,7 +118,7 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
     for v in op.results:
         if v in classes:
             classes[v].makers.append(op)
-    if isinstance(op, TileToLanes):
+    if isinstance(op, TileToLanes | RegisterProduct):
         classes[op.operands[0]].makers.append(op)
     memory = [op.result] if isinstance(op, TileLoad | BufRead) else []
     memory += op.operands[1:2] if isinstance(op, TileStore | TileAtomic | BufWrite) else []
@@ -163,7 +163,7 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
     if group.size == 1:
         return everywhere(group.shape, threads)
     for op in group.makers:
-        natural = natural_layout(op, group.group)
+        natural = _wanted(op, group)
         if natural is not None:
             return natural
     for larger, follow in edges.get(group, ()):
@@ -172,10 +172,17 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
     return blocked(group.shape, threads, ACCESS_BYTES // min(group.access, default=4))
 
 
+def _wanted(op: Op, group: _Class) -> Layout | None:
+    """The layout that a maker of a class, or an op that takes one of its tiles first, gives or wants."""
+    if isinstance(op, RegisterProduct) and op.result.type.shape != group.shape:  # type: ignore[union-attr]
+        return operand_layout(op, 0, group.group)
+    return natural_layout(op, group.group)
+
+
 def natural_layout(op: Op, group: Group) -> Layout | None:
     """The layout that an op itself gives or takes its tile in; None where any will do. `group`: who does it."""
     threads = group.threads
-    if isinstance(op, SharedProduct):
+    if isinstance(op, SharedProduct | RegisterProduct):
         t = op.result.type
         assert isinstance(t, TileType)
         rows, columns = t.shape
@@ -195,11 +202,22 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
     return None
 
 
-def on_tensor_cores(op: SharedProduct) -> bool:
+def operand_layout(op: Op, k: int, group: Group) -> Layout | None:
+    """The layout in which an op takes its operand `k`; None where any will do, or it is no tile."""
+    t = op.operands[k].type
+    if not isinstance(t, TileType):
+        return None
+    if isinstance(op, RegisterProduct) and k == 0:
+        return wgmma_result((t.shape[0], t.shape[1]), group.warp_groups)
+    wanted = natural_layout(op, group)
+    return wanted if wanted is not None and t.shape == wanted.shape else None
+
+
+def on_tensor_cores(op: SharedProduct | RegisterProduct) -> bool:
     """Whether a product has operands that tensor cores multiply: float16 or bfloat16, both the same, summed in
     float32."""
     a, b = (v.type for v in op.operands[:2])
-    assert isinstance(a, BufType) and isinstance(b, BufType)
+    assert isinstance(a, BufType | TileType) and isinstance(b, BufType)
     narrow: tuple[DType, ...] = (float16, bfloat16)
     out = op.result.type
     assert isinstance(out, TileType)

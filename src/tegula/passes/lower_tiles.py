@@ -16,6 +16,7 @@ from tegula.ops.group import (
     AddPrefix,
     PartialScan,
     Publish,
+    RegisterProduct,
     SharedGather,
     SharedProduct,
     StackAdvance,
@@ -104,7 +105,9 @@ class _Lowering:
         for op, k in self.users.get(value, ()):
             if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather | TileScan):
                 return True
-            if (isinstance(op, TileExtract) and not _single(value)) or (isinstance(op, TileMatmul) and k < 2):
+            if isinstance(op, TileExtract) and not _single(value):
+                return True
+            if isinstance(op, TileMatmul) and (k == 1 or (k == 0 and not op.attrs.get("left_in_registers"))):
                 return True
         return False
 
@@ -158,8 +161,13 @@ class _Lowering:
         return [_put(build, SharedGather, [tile, index], op.result.type, axis=op.attrs["axis"])]
 
     def product(self, build: Builder, op: Op) -> list[Value]:
-        a, b = (self.buffers[v] for v in op.operands[:2])
-        return [_put(build, SharedProduct, [a, b, *op.operands[2:]], op.result.type)]
+        a, b, *rest = op.operands
+        attrs = {"wait": op.attrs.get("wait", True)}
+        if op.attrs.get("left_in_registers"):
+            return [_put(build, RegisterProduct, [a, self.buffers[b], *rest], op.result.type, **attrs)]
+        return [
+            _put(build, SharedProduct, [self.buffers[a], self.buffers[b], *rest], op.result.type, **attrs)
+        ]
 
     def concat(self, build: Builder, op: Op) -> list[Value]:
         """Each tile written to its part of one buffer."""

@@ -16,7 +16,7 @@ from tegula.passes.lower_tiles import WARP, lower_tiles
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import SharedMemory, place_shared
 from tegula.passes.promote_buffers import promote_buffers
-from tegula.passes.select_products import select_products
+from tegula.passes.select_products import keep_left_operands, select_products
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
 from tegula.passes.stage_stores import stage_stores
@@ -66,6 +66,7 @@ def for_gpu(kernel: Kernel, target: CudaTarget, observe: Observer | None = None)
     threads = -(-kernel.launch.block_dim // WARP) * WARP
     uniform_operands(kernel, known)
     _seen("uniform_operands", kernel, observe)
+    keep_left_operands(kernel, target, threads)
     lower_tiles(kernel, threads)
     _seen("lower_tiles", kernel, observe)
     pipeline_loops(kernel)

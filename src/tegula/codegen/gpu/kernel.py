@@ -38,6 +38,7 @@ from tegula.ops.group import (
     PartialReduce,
     PartialScan,
     Publish,
+    RegisterProduct,
     SharedGather,
     SharedProduct,
     StackAdvance,
@@ -130,7 +131,8 @@ def _module(s: GpuState) -> str:
         "@shared = external addrspace(3) global [0 x i8], align 1024\n"
         f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) {align} %args) #0 {{\n"
         f"entry:\n{entry}\n  br label %start\nstart:\n{lines}\n  ret void\n}}\n"
-        f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}"{registers} "no-builtins" }}\n' + s.loop_metadata()
+        f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}"{registers} "no-builtins" }}\n'
+        + s.loop_metadata()
     )
 
 
@@ -141,7 +143,7 @@ class _Walk:
         self.s = s
         self.code = s.code
         s.code.block = "start"
-        s.code.rounds_bfloat16 = True
+        s.code.rounds_bfloat16 = s.code.approximates = True
         s.run_branching = self._branching
 
     # Frame -----------------------------------------------------------------------------------------------------------
@@ -671,6 +673,7 @@ _RULES: dict[type[Op], Any] = {
     ArrayView: _on_state(array_view),  # type: ignore[arg-type]
     SharedGather: _Walk.gather,
     SharedProduct: _on_state(product),
+    RegisterProduct: _on_state(product),
     Barrier: _Walk.barrier,
     AsyncCopy: _on_state(access.async_copy),
     AsyncCommit: _Walk.async_commit,

@@ -25,21 +25,20 @@ UNROLLED = 8
 def product(s: GpuState, op: Op) -> None:
     """alpha * a @ b + beta * c under the layout of c."""
     t = op.result.type
-    assert isinstance(t, TileType) and isinstance(op, SharedProduct)
+    assert isinstance(t, TileType)
     out = scalar_of(t.dtype)
     work = float32 if out.is_float and out.bits < 32 else out
     held = [convert(s.code, parts[0], out, work, 1) for parts in s.held[op.operands[2]]]
     plain = _is_one(op.operands[3]) and _is_one(op.operands[4])
     zero = constant(work, 0)
     start = held if plain else [zero] * len(held)
-    a, b = (s.buffers[v] for v in op.operands[:2])
     layout = s.layouts[op.result]
     if op.attrs.get("unit") == "wgmma":
         sums = wgmma.product(s, op, start)
-    elif on_tensor_cores(op):
-        sums = _mma(s, a, b, layout, start)
     else:
-        sums = _fma(s, a, b, layout, work, start)
+        assert isinstance(op, SharedProduct)
+        a, b = (s.buffers[v] for v in op.operands[:2])
+        sums = _mma(s, a, b, layout, start) if on_tensor_cores(op) else _fma(s, a, b, layout, work, start)
     if not plain:
         alpha, beta = (convert(s.code, s.scalar(v), out, work, 1) for v in op.operands[3:])
         sums = [

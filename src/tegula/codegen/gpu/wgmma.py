@@ -5,15 +5,20 @@ distance of groups of eight rows, the distance of boxes, and the swizzle. Facts 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TypeAlias
+
 from tegula.codegen.gpu.schedule import shared_address
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.storage import SwizzledView
+from tegula.codegen.text import register_type
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
 from tegula.layout import wgmma_share
 from tegula.ops.buffer import BufView
+from tegula.ops.group import RegisterProduct
 from tegula.passes.select_products import is_transpose
-from tegula.types import TileType, bfloat16, element_bytes
+from tegula.types import TileType, bfloat16, element_bytes, scalar_of
 
 ROWS, DEPTH, MOST_COLUMNS = 64, 16, 256
 SWIZZLES = {128: 1, 64: 2, 32: 3}
@@ -65,36 +70,81 @@ def operand(s: GpuState, value: Value, right: bool) -> Operand:
 
 
 def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
-    """start + a @ b in the registers of each thread; all of it done when the code goes on."""
+    """start + a @ b in the registers of each thread; all of it done when the code goes on, unless the op does not wait
+    (attribute): then nothing may touch these registers until a wait that covers it."""
     t = op.result.type
     assert isinstance(t, TileType)
     _, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), s.group.warp_groups)
-    a, b = operand(s, op.operands[0], right=False), operand(s, op.operands[1], right=True)
     number = s.first(f"lshr i32 {s.lane32}, 7")
-    row = s.first(f"udiv i32 {number}, {across}")
-    column = s.first(f"urem i32 {number}, {across}")
-    left = _moved(s, a, row, ROWS * high)
-    right = _moved(s, b, column, 8 * wide)
+    b = operand(s, op.operands[1], right=True)
+    low_b = _low(s, _moved(s, b, s.first(f"urem i32 {number}, {across}"), 8 * wide))
+    asm = _Assembly(start)
+    if isinstance(op, RegisterProduct):
+        left: _Left = _Registers(s, op.operands[0], b.depth, asm)
+    else:
+        a = operand(s, op.operands[0], right=False)
+        left = _Memory(a, _low(s, _moved(s, a, s.first(f"udiv i32 {number}, {across}"), ROWS * high)), asm)
     kind = "bf16" if op.operands[0].type.dtype is bfloat16 else "f16"  # type: ignore[union-attr]
-    asm = _Assembly(len(start))
-    low = [_low(s, left, a), _low(s, right, b)]
     asm.add("wgmma.fence.sync.aligned;")
-    for k in range(0, a.depth, DEPTH):
+    for k in range(0, b.depth, DEPTH):
         for i in range(high):
             for j, count in _column_parts(8 * wide):
-                descriptors = [
-                    asm.descriptor(low[0], a.step(ROWS * i, k), _words(a, ROWS)),
-                    asm.descriptor(low[1], b.step(8 * j, k), _words(b, 8 * count)),
-                ]
+                right = asm.descriptor(low_b, b.step(8 * j, k), _words(b, 8 * count))
                 first = 4 * (j + wide * i)
                 registers = ", ".join(f"${r}" for r in range(first, first + 4 * count))
                 asm.add(
                     f"wgmma.mma_async.sync.aligned.m64n{8 * count}k16.f32.{kind}.{kind} {{{registers}}}, "
-                    f"{descriptors[0]}, {descriptors[1]}, 1, 1, 1, {int(not a.depth_first)}, {int(not b.depth_first)};"
+                    f"{left.named(i, k)}, {right}, 1, 1, 1, {left.turn}{int(not b.depth_first)};"
                 )
     asm.add("wgmma.commit_group.sync.aligned;")
-    asm.add("wgmma.wait_group.sync.aligned 0;")
-    return asm.emit(s, start, low)
+    if op.attrs.get("wait", True):
+        asm.add("wgmma.wait_group.sync.aligned 0;")
+    return asm.emit(s)
+
+
+def wait(s: GpuState, pending: int, tiles: Sequence[Value]) -> list[list[str]]:
+    """Until at most `pending` products are in flight; the registers of tiles that may be touched only then."""
+    held = [[x for parts in s.held[v] for x in parts] for v in tiles]
+    asm = _Assembly([x for registers in held for x in registers])
+    asm.add(f"wgmma.wait_group.sync.aligned {pending};")
+    made = iter(asm.emit(s))
+    return [[next(made) for _ in registers] for registers in held]
+
+
+class _Memory:
+    """A left operand in shared memory."""
+
+    def __init__(self, a: Operand, low: str, asm: _Assembly) -> None:
+        self.a, self.low, self.asm = a, low, asm
+        self.turn = f"{int(not a.depth_first)}, "
+
+    def named(self, i: int, k: int) -> str:
+        return self.asm.descriptor(self.low, self.a.step(ROWS * i, k), _words(self.a, ROWS))
+
+
+class _Registers:
+    """A left operand in the registers of a result's layout, which is that of fragments: two values in each of four
+    registers for 64 rows and 16 of K."""
+
+    turn = ""
+
+    def __init__(self, s: GpuState, value: Value, depth: int, asm: _Assembly) -> None:
+        self.s, self.held, self.depth, self.asm = s, s.held[value], depth, asm
+        self.type = register_type(scalar_of(value.type.dtype), 1)  # type: ignore[union-attr]
+
+    def named(self, i: int, k: int) -> str:
+        first = self.depth // 2 * i + k // 2
+        pairs = [self._pair(r) for r in range(first, first + 8, 2)]
+        return "{" + ", ".join(self.asm.input("r", "i32", x) for x in pairs) + "}"
+
+    def _pair(self, r: int) -> str:
+        code, t = self.s.code, self.type
+        pair = code.emit(f"insertelement <2 x {t}> poison, {t} {self.held[r][0]}, i32 0")
+        pair = code.emit(f"insertelement <2 x {t}> {pair}, {t} {self.held[r + 1][0]}, i32 1")
+        return code.emit(f"bitcast <2 x {t}> {pair} to i32")
+
+
+_Left: TypeAlias = _Memory | _Registers
 
 
 def _column_parts(columns: int) -> list[tuple[int, int]]:
@@ -111,7 +161,7 @@ def _moved(s: GpuState, x: Operand, number: str, length: int) -> str:
     return s.code.emit(f"add i32 {x.start}, {step}")
 
 
-def _low(s: GpuState, address: str, x: Operand) -> str:
+def _low(s: GpuState, address: str) -> str:
     """The address as descriptors hold it."""
     return s.code.emit(f"lshr i32 {s.code.emit(f'and i32 {address}, {ADDRESS_MASK}')}, 4")
 
@@ -125,34 +175,48 @@ def _words(x: Operand, length: int) -> tuple[int, int]:
 
 
 class _Assembly:
-    """One block of assembly for a whole product, so that nothing comes between the instructions."""
+    """One block of assembly that changes accumulators: for a whole product, so that nothing comes between its
+    instructions."""
 
-    def __init__(self, accumulators: int) -> None:
-        self.count = accumulators
+    def __init__(self, accumulators: list[str]) -> None:
+        self.accumulators = accumulators
         self.lines: list[str] = []
         self.names: dict[tuple[str, int, tuple[int, int]], str] = {}
-        self.made: list[str] = []
+        self.inputs: dict[str, tuple[str, str, str]] = {}
 
     def add(self, line: str) -> None:
         self.lines.append(line)
 
+    def input(self, constraint: str, type: str, register: str) -> str:
+        """The operand's name in the text."""
+        if register not in self.inputs:
+            number = 2 * len(self.accumulators) + len(self.inputs)
+            self.inputs[register] = (constraint, type, f"${number}")
+        return self.inputs[register][2]
+
     def descriptor(self, low: str, offset: int, words: tuple[int, int]) -> str:
+        self.input("r", "i32", low)
         key = low, offset, words
         if key not in self.names:
             self.names[key] = f"D{len(self.names)}"
         return self.names[key]
 
-    def emit(self, s: GpuState, start: list[str], low: list[str]) -> list[str]:
-        """`low`: the registers of addresses, the inputs after the accumulators."""
-        n, code = self.count, s.code
-        numbers = {x: f"${2 * n + k}" for k, x in enumerate(low)}
-        head = [f".reg .b32 L; .reg .b64 {', '.join(self.names.values())};"]
+    def emit(self, s: GpuState) -> list[str]:
+        """The accumulators afterwards."""
+        n, code, head = len(self.accumulators), s.code, list[str]()
+        if self.names:
+            head.append(f".reg .b32 L; .reg .b64 {', '.join(self.names.values())};")
         for (address, offset, (below, above)), name in self.names.items():
-            head.append(f"add.u32 L, {numbers[address]}, {(offset >> 4) + below};")
+            head.append(f"add.u32 L, {self.inputs[address][2]}, {(offset >> 4) + below};")
             head.append(f"mov.b64 {name}, {{L, {above}}};")
         text = "\\0A".join(["{", *head, *self.lines, "}"])
         result = "{ " + ", ".join(["float"] * n) + " }"
-        constraints = ",".join(["=f"] * n + [str(k) for k in range(n)] + ["r"] * len(low) + ["~{memory}"])
-        args = ", ".join([*(f"float {x}" for x in start), *(f"i32 {x}" for x in low)])
-        made = code.emit(f'call {result} asm sideeffect "{text}", "{constraints}"({args}) convergent')
+        tied = [str(k) for k in range(n)]
+        constraints = ",".join(["=f"] * n + tied + [c for c, _, _ in self.inputs.values()] + ["~{memory}"])
+        given = [f"float {x}" for x in self.accumulators] + [
+            f"{t} {x}" for x, (_, t, _) in self.inputs.items()
+        ]
+        made = code.emit(
+            f'call {result} asm sideeffect "{text}", "{constraints}"({", ".join(given)}) convergent'
+        )
         return [code.emit(f"extractvalue {result} {made}, {k}") for k in range(n)]
