@@ -17,7 +17,7 @@ from tegula.codegen.text import constant, register_type
 from tegula.codegen.tiles import materialise
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
-from tegula.ops.roles import WARP, PipePop, ends, pipe_type
+from tegula.ops.roles import WAITS, WARP, PipePop, ends, pipe_type
 from tegula.ops.tile import TileLoad
 from tegula.passes.plan_memory import LINE
 from tegula.types import PipeType, TileType, element_bytes, scalar_of
@@ -71,9 +71,10 @@ def _stage_bytes(t: PipeType) -> int:
 
 
 def lower_roles(s: State, op: Op, body: Body) -> None:
-    """Start each role, then let them run in turn until all have ended."""
-    names = op.attrs["names"]
-    _unless_stuck(s)
+    """Start each role, then let them run in turn until all have ended; those that never wait have."""
+    names, waits = op.attrs["names"], any(isinstance(inner, WAITS) for inner in op.walk())
+    if waits:
+        _unless_stuck(s)
     _connect(s, op)
     crew = _words(s, "roles", MOVES // WORD + 1)
     controls = [_words(s, f"{name}: waits", OTHERS // WORD + 1) for name in names]
@@ -86,7 +87,8 @@ def lower_roles(s: State, op: Op, body: Body) -> None:
         stack = _piece(s, f"{names[k]}: stack", STACK_BYTES)
         top = s.memory.bytes_offset(stack, str(STACK_BYTES))
         s.code.line(f"call void @start_stack(ptr {crew}, ptr {top}, ptr @{symbol(k)}, ptr {frame})")
-    _turns(s, crew, controls)
+    if waits:
+        _turns(s, crew, controls)
     end = len(s.code.lines)
     s.scratch.held.update({p.pointer: end for p in s.scratch.pieces})
 

@@ -8,15 +8,19 @@ from typing import Any
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
-from tegula.ir import Region
+from tegula.ir import Region, Value
 from tegula.lang.capture import Builtin
 from tegula.lang.flow import bindings
-from tegula.lang.loops import Loops
+from tegula.lang.loops import Bounds, Loops
 from tegula.lang.place_roles import MOST_GROUPS, Placed, Wanted, place
 from tegula.lang.state import MARKS
 from tegula.ops.control import Yield
+from tegula.ops.lane import BlockCount, BlockIndex
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
+from tegula.ops.scalar import Min
+from tegula.types import int32
 
+DEFAULT_RASTER = 8
 KINDS = (Builtin("ws"), Builtin("role"))
 
 
@@ -29,7 +33,8 @@ class Role:
 
 
 class RoleTracer(Loops):
-    """Needs `body`, the kernel's region, and `roles`, those traced so far."""
+    """Roles, and the loop over a block's output tiles that each of them runs. Needs `body`, the kernel's region, and
+    `roles`, those traced so far."""
 
     body: Region
     roles: list[Role]
@@ -52,6 +57,34 @@ class RoleTracer(Loops):
         with self.within(made.region):
             self.builder.emit(Yield, [])
         self.roles.append(Role(wanted, made.region))
+
+    def tile_bounds(self, call: ast.Call) -> Bounds:
+        """A loop over this block's share of the tiles of a grid: their numbers, and row and column of each."""
+        args = [self.expr(a) for a in call.args]
+        named = {keyword.arg: self.constants(self.expr(keyword.value)) for keyword in call.keywords}
+        raster = named.pop("raster", DEFAULT_RASTER)
+        fits = len(args) == 1 and isinstance(args[0], tuple) and len(args[0]) == 2 and not named
+        if not fits or not _is_count(raster):
+            what = (
+                "persistent_tiles takes the numbers of rows and of columns, and raster=, a positive constant"
+            )
+            help = "for example tg.persistent_tiles((rows, columns), raster=8)"
+            raise E.WrongArguments(self.location(call), what=what, help=help)
+        b = self.builder
+        self.mark(call)
+        with self.ruled(call):
+            rows, columns = (b.cast(b.index(x), int32) for x in args[0])
+            bounds = (b.one(BlockIndex, []), b.binary("mul", rows, columns), b.one(BlockCount, []))
+            return Bounds(*bounds, None, item=lambda number: self._tile(number, rows, columns, raster))
+
+    def _tile(self, number: Value, rows: Value, columns: Value, raster: int) -> tuple[Value, Value]:
+        """Row and column of a tile: groups of `raster` rows one after the other, each column by column."""
+        b = self.builder
+        group = b.binary("mul", columns, raster)
+        first = b.binary("mul", b.binary("floordiv", number, group), raster)
+        height = b.one(Min, [b.binary("sub", rows, first), b.const(raster, int32)])
+        within = b.binary("mod", number, group)
+        return b.binary("add", first, b.binary("mod", within, height)), b.binary("floordiv", within, height)
 
     def _wanted(self, node: ast.With) -> Wanted:
         """What the head of a `with` asks for."""

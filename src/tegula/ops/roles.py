@@ -147,6 +147,10 @@ class PipeRelease(TileOp):
         return (Effect("write", self.operands[0]),)
 
 
+WAITS = (PipeLoad, PipePush, PipePop)
+"""Ops that wait for other roles."""
+
+
 def block_threads(roles: Op) -> int:
     """The threads of a block that has these roles, with those of the last warp group that are idle."""
     end = max(first + warps for first, warps in roles.attrs["warps"])

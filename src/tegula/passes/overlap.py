@@ -5,12 +5,9 @@ from __future__ import annotations
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.base import TileOp
-from tegula.ops.roles import PipeLoad, PipePop, PipePush, PipeRelease
+from tegula.ops.roles import WAITS, PipePop, PipeRelease
 from tegula.passes.promote_buffers import root
 from tegula.types import ArrayType, BufType, PipeType
-
-WAITS = (PipeLoad, PipePush, PipePop)
-"""While a role waits, others may write arrays."""
 
 
 def array_root(value: Value) -> Value:
@@ -24,6 +21,7 @@ def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
     """Whether an op, or one nested in it, may write one of the arrays and buffers."""
     for inner in op.walk() if sources else ():
         assert isinstance(inner, TileOp)
+        # While a role waits, others may write arrays.
         if isinstance(inner, WAITS) and any(isinstance(v.type, ArrayType) for v in sources):
             return True
         for effect in inner.effects():
