@@ -275,6 +275,73 @@ class SharedMemoryExceeded(CompileError):
     HELP = "use smaller tiles or fewer of them at a time"
 
 
+# Roles and pipes ------------------------------------------------------------------------------------------------------
+
+
+class RolePlacement(CompileError):
+    """Roles that are not the end of a kernel, or code that cannot stand beside them."""
+
+    CODE = "role-placement"
+    MESSAGE = "{what}"
+    HELP = "write the roles one after the other at the end of the kernel, and loops and branches inside them"
+
+
+class RoleGroups(CompileError):
+    """Warps that roles cannot have."""
+
+    CODE = "role-groups"
+    MESSAGE = "{what}"
+    HELP = "a block has up to 8 warp groups of 4 warps, each of one role or several smaller ones"
+
+
+class RoleRegisters(CompileError):
+    """Register budgets that the hardware cannot give to roles."""
+
+    CODE = "role-registers"
+    MESSAGE = "{what}"
+    HELP = "leave out registers= to let the compiler choose"
+
+
+class OuterNameInRole(CompileError):
+    """A role that assigns to a name from before the roles."""
+
+    CODE = "role-outer-name"
+    MESSAGE = "'{name}' is bound before the roles: {role} cannot assign to it"
+    HELP = "roles run at the same time: give it another name here, or bind it inside each role"
+
+
+class OuterTileInRole(CompileError):
+    """A role that uses a tile from before the roles."""
+
+    CODE = "role-outer-tile"
+    MESSAGE = "{role} uses a {kind} that was made before the roles"
+    HELP = "make it inside the role; tiles go from one role to another through pipes"
+
+
+class PipeEnds(CompileError):
+    """A pipe that is filled or emptied by the wrong roles, or in two ways."""
+
+    CODE = "pipe-ends"
+    MESSAGE = "{what}"
+    HELP = "a pipe is filled by one role, either with tile_pipe_load or with tile_pipe_push, and popped by others"
+
+
+class PipeBalance(CompileError):
+    """Pops and releases of a pipe that do not match."""
+
+    CODE = "pipe-balance"
+    MESSAGE = "{what}"
+    HELP = "pop equally often on every path, and use a tile before others of its pipe are popped in its place"
+
+
+class PoppedTileChanged(CompileError):
+    """A change of a tile that was popped from a pipe."""
+
+    CODE = "popped-tile-changed"
+    MESSAGE = "{what} was popped from a pipe and is read-only"
+    HELP = "change a copy of it: tg.copy(...)"
+
+
 # Launch --------------------------------------------------------------------------------------------------------------
 
 
@@ -335,6 +402,20 @@ class BrokenPromise(RunError):
     a value that differs between threads. Alignment is checked always, the others in debug mode."""
 
     CODE = "broken-promise"
+
+
+class Deadlock(RunError):
+    """No role of a block can go on: each one that has not ended waits for another. `waits`: where, and for what."""
+
+    CODE = "deadlock"
+
+    def __init__(self, kernel: str, block: int, waits: Sequence[tuple[Location, str]]) -> None:
+        super().__init__(
+            f"no role can go on (in block {block} of kernel {kernel})",
+            waits[0][0],
+            "a role must fill a pipe as often as each of the others pops it",
+        )
+        self.notes = list(waits)
 
 
 class InternalError(TegulaError):

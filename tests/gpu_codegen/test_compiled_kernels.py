@@ -134,8 +134,8 @@ def test_every_op_is_lowered_or_emitted() -> None:
     from tegula.codegen.gpu.kernel import _RULES as RULES
     from tegula.ops import REGISTRY
     from tegula.ops.control import For, If, While
-    from tegula.ops.tile import TileArgReduce
     from tegula.ops.roles import PipeNew
+    from tegula.ops.tile import TileArgReduce
     from tegula.passes.lower_pipes import _RULES as PIPED
     from tegula.passes.lower_tiles import _RULES as LOWERED
 

@@ -11,6 +11,8 @@ import llvmlite.binding as llvm
 from tegula.backend.loader import undefined_symbols
 from tegula.backend.memory_functions import MEMORY_FUNCTIONS, NAMES
 from tegula.backend.ptx_repairs import repaired
+from tegula.backend.switch import NAMES as SWITCHES
+from tegula.backend.switch import switch_text
 from tegula.errors import InternalError
 from tegula.target import CpuTarget, CudaTarget, get_cuda_target
 
@@ -74,7 +76,9 @@ def _final(ir_text: str, target: CpuTarget, optimise: bool, complete: bool) -> A
     module = _parsed(ir_text, target, context)
     if optimise:
         _optimise(module, target)
-    called = (f.name for f in module.functions if f.is_declaration)
+    called = [f.name for f in module.functions if f.is_declaration]
+    if SWITCHES.intersection(called):
+        module.link_in(_parsed(switch_text(target.is_x86), target, context))
     if complete or any(name.startswith(_MEMORY_INTRINSICS) or name in NAMES for name in called):
         module.link_in(_parsed(MEMORY_FUNCTIONS, target, context))
     return module

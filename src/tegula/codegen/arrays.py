@@ -14,7 +14,7 @@ from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.debug import Assert, Print
-from tegula.ops.lane import Tid
+from tegula.ops.lane import BlockCount, BlockIndex, LaneIndex, Tid
 from tegula.ops.stack import StackCount
 from tegula.ops.tile import TileExtract
 from tegula.types import (
@@ -234,9 +234,10 @@ def thread_component(s: State, k: int, uniform: bool) -> str:
     last = launch.ndim - 1
     if launch.last_is_block:
         if k == last:
-            return "0" if uniform else code.emit(f"trunc i64 {s.lane} to i32")
+            lane = "0" if uniform else s.lane
+            return code.emit(f"trunc i64 {s.memory.add(lane, str(s.first_lane))} to i32")
         return _unflattened(s, s.block, k, last)
-    base = code.emit(f"mul i64 {s.block}, {s.block_dim}")
+    base = s.first_thread()
     if uniform:
         return _unflattened(s, base, k, launch.ndim)
     if launch.ndim == 1:
@@ -256,6 +257,20 @@ def _unflattened(s: State, linear: str, k: int, rank: int) -> str:
     return code.emit(f"trunc i64 {linear} to i32")
 
 
+def _lane_index(s: State, op: Op) -> Components:
+    return (s.code.emit(f"trunc i64 {s.lane} to i32"),)
+
+
+def _block_index(s: State, op: Op) -> Components:
+    return (s.code.emit(f"trunc i64 {s.block} to i32"),)
+
+
+def _block_count(s: State, op: Op) -> Components:
+    n = s.kernel.launch.block_dim
+    rounded = s.code.emit(f"add i64 {s.threads}, {n - 1}")
+    return (s.code.emit(f"trunc i64 {s.code.emit(f'udiv i64 {rounded}, {n}')} to i32"),)
+
+
 # Reports -------------------------------------------------------------------------------------------------------------
 
 
@@ -270,7 +285,7 @@ def report_unless(s: State, ok: str, site: int, values: list[str]) -> None:
     code.place(done)
 
 
-def report(s: State, site: int, values: list[str]) -> None:
+def report(s: State, site: int | str, values: list[str]) -> None:
     """Append a record {site, block, lane, values...} to the host's buffer, if it has room."""
     code = s.code
     at = code.emit("atomicrmw add ptr %report, i64 1 monotonic, align 8")
@@ -324,6 +339,9 @@ _RULES = {
     BufSet: _set,
     BufUpdate: _update,
     StackCount: _stack_count,
+    LaneIndex: _lane_index,
+    BlockIndex: _block_index,
+    BlockCount: _block_count,
     Print: _print,
     Assert: _assert,
 }

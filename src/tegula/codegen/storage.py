@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tegula.codegen.lifetimes import lifetimes
 from tegula.dataclass import dataclass, field
-from tegula.passes.plan_memory import LINE, Interval, Plan, plan_memory
+from tegula.passes.plan_memory import LINE, Interval, Plan, divided, plan_memory
 from tegula.source import Location
 from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
 
@@ -117,6 +118,18 @@ class ArrayAt:
     name: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PipeAt:
+    """A pipe: addresses of its stages and of its counters (i64): tiles filled, then for each consumer tiles popped and
+    released. `producers` and `consumers`: positions of roles."""
+
+    name: str
+    stages: str
+    counters: str
+    producers: tuple[int, ...]
+    consumers: tuple[int, ...]
+
+
 def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
     """Row-major strides, in scalars, of elements of `unit` scalars."""
     out: list[int] = []
@@ -138,20 +151,35 @@ class Piece:
 
 @dataclass(slots=True)
 class Scratch:
-    """The memory of one thread while it runs blocks. `places`: the source of what follows a line of the text."""
+    """The memory of one thread while it runs blocks. `places`: the source of what follows a line of the text. `held`:
+    pieces that are in use up to a line, named or not. `inner`: pieces that are divided further."""
 
     pieces: list[Piece] = field(default_factory=list)
+    held: dict[str, int] = field(default_factory=dict)
+    inner: dict[str, Plan] = field(default_factory=dict)
     places: list[tuple[int, Location]] = field(default_factory=list)
+
+    def resize(self, pointer: str, plan: Plan) -> None:
+        """Give a piece the room that a plan needs, which divides it."""
+        size = max(plan.total, LINE)
+        self.pieces = [replace(p, size=size) if p.pointer == pointer else p for p in self.pieces]
+        self.inner[pointer] = plan
 
     def planned(self, lines: list[str]) -> tuple[list[str], Plan]:
         """The instructions that compute the address of each piece which the function uses, and where all lie."""
         spans = lifetimes(lines, [p.pointer for p in self.pieces])
+        for pointer, end in self.held.items():
+            if pointer in spans:
+                spans[pointer] = spans[pointer][0], max(spans[pointer][1], end)
         used = [p for p in self.pieces if p.pointer in spans]
         plan = plan_memory([self._interval(p, *spans[p.pointer]) for p in used])
-        return [
+        entry = [
             f"  {p.pointer} = getelementptr inbounds i8, ptr %scratch, i64 {at}"
             for p, at in zip(used, plan.offsets, strict=True)
-        ], plan
+        ]
+        return entry, divided(
+            plan, {k: self.inner[p.pointer] for k, p in enumerate(used) if p.pointer in self.inner}
+        )
 
     def _interval(self, p: Piece, start: int, end: int) -> Interval:
         """Large pieces are staggered, so that tiles of a power of two in size do not fall on the same cache sets."""

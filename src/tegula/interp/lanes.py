@@ -43,6 +43,21 @@ def run_tid(m: Machine, op: Op, mask: Mask) -> Any:
     return m.tid[0] if count == 1 else tuple(m.tid[:count])
 
 
+@handles("lane.index")
+def run_lane(m: Machine, op: Op, mask: Mask) -> Any:
+    return np.arange(m.lanes, dtype=np.int32)
+
+
+@handles("block.index")
+def run_block(m: Machine, op: Op, mask: Mask) -> Any:
+    return np.full(m.lanes, m.block, np.int32)
+
+
+@handles("block.count")
+def run_blocks(m: Machine, op: Op, mask: Mask) -> Any:
+    return np.full(m.lanes, m.blocks, np.int32)
+
+
 @handles("lane.uniform")
 def run_uniform(m: Machine, op: Op, mask: Mask) -> Any:
     x = m.env[op.operands[0]]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.interp import group, lanes, memory, tiles
+from tegula.interp import group, lanes, memory, roles, tiles
 from tegula.interp.lowered import Block, Place, Spread
 from tegula.interp.machine import Machine, Mask, RunValue
 from tegula.interp.report import Report
@@ -19,7 +19,7 @@ from tegula.ops.base import element
 from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
 
 # The handlers of all op families, registered by importing their modules.
-FAMILIES = (group, lanes, memory, tiles)
+FAMILIES = (group, lanes, memory, roles, tiles)
 
 
 def run(
@@ -117,6 +117,7 @@ def _run_block(
     inside = np.where(present, linear, 0)
     tid = [component.astype(np.int32) for component in np.unravel_index(inside, tuple(dims))]
     machine = make(lane_count, present, report, block, tid)
+    machine.blocks = -(-math.prod(dims) // lane_count)
     machine.region(kernel.body, values, present)
 
 

@@ -68,6 +68,8 @@ class Machine:
         self.report = report
         self.block = block
         self.tid = tid
+        self.blocks = 1
+        """How many blocks the grid has."""
         self.env: dict[Value, RunValue] = {}
 
     @property

@@ -40,7 +40,7 @@ BUILTINS = (
     "sum",
     "slice",
 )
-SPECIAL = ("tid", "static", "constant", "print", "range", "pipelined")
+SPECIAL = ("tid", "static", "constant", "print", "range", "pipelined", "persistent_tiles", "ws", "role")
 """Functions of the language that the tracer itself knows."""
 
 

@@ -107,3 +107,37 @@ class Lanes(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         require(not regions[0].args, "a lane region takes no arguments")
         return [v.type for v in regions[0].terminator.operands]
+
+
+class LaneIndex(TileOp):
+    """The lane's number in its group, int32: of the block, or of the role inside one."""
+
+    __slots__ = ()
+    NAME = "lane.index"
+    VARYING = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [int32]
+
+
+class BlockIndex(TileOp):
+    """The number of this block in the grid, int32, from 0."""
+
+    __slots__ = ()
+    NAME = "block.index"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [int32]
+
+
+class BlockCount(TileOp):
+    """The number of blocks in the grid, int32."""
+
+    __slots__ = ()
+    NAME = "block.count"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [int32]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.ir import Effect, Region
+from tegula.ir import Effect, Op, Region, Value
 from tegula.ops.array import array_type
 from tegula.ops.base import TileOp, require
 from tegula.ops.tile import tile_type
@@ -145,3 +145,50 @@ class PipeRelease(TileOp):
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.operands[0]),)
+
+
+WAITS = (PipeLoad, PipePush, PipePop)
+"""Ops that wait for other roles."""
+
+
+def block_threads(roles: Op) -> int:
+    """The threads of a block that has these roles, with those of the last warp group that are idle."""
+    end = max(first + warps for first, warps in roles.attrs["warps"])
+    return WARP * (-(-end // 4) * 4)
+
+
+# What the interpreter and a launch say of roles that wait for each other --------------------------------------------
+
+
+def fills(op: Op, pipe: Value) -> bool:
+    """Whether the op puts a tile into the pipe."""
+    return isinstance(op, PipeLoad | PipePush) and op.operands[0] is pipe
+
+
+def pops(op: Op, pipe: Value) -> bool:
+    """Whether the op takes a tile out of the pipe."""
+    return isinstance(op, PipePop) and op.operands[0] is pipe
+
+
+def ends(roles: Op, pipe: Value) -> tuple[list[int], list[int]]:
+    """The roles that fill a pipe and those that pop it, by their positions."""
+    filling, popping = (
+        [k for k, region in enumerate(roles.regions) if any(test(op, pipe) for op in region.walk())]
+        for test in (fills, pops)
+    )
+    return filling, popping
+
+
+def waiting(
+    role: str, pipe: str, stages: int, fills: bool, item: int, others: Sequence[tuple[str, bool]]
+) -> str:
+    """Why a role cannot go on: it wants to fill, or else to pop, tile `item` of a pipe. `others`: the roles that would
+    have to do something first, and whether each has ended."""
+    called = f"pipe '{pipe}'" if pipe else "a pipe"
+    ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
+    if not fills:
+        by = " and ".join(ended) or "any role: none fills it"
+        return f"{role} waits here for tile {item} of {called} from {by}"
+    room = "the only stage" if stages == 1 else f"one of {stages} stages"
+    late = f"tile {item - stages} is not released by {' and '.join(ended)}"
+    return f"{role} waits here with tile {item} for {room} of {called}: {late}"

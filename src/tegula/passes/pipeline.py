@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tegula.dataclass import dataclass
-from tegula.errors import CompileErrors
+from tegula.errors import CompileError, CompileErrors
 from tegula.ir import Kernel
 from tegula.passes.assign_layouts import Layouts, assign_layouts
 from tegula.passes.contract_fma import contract_fma
@@ -16,6 +16,7 @@ from tegula.passes.lower_tiles import WARP, lower_tiles
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import SharedMemory, place_shared
 from tegula.passes.promote_buffers import promote_buffers
+from tegula.passes.release_stages import release_stages
 from tegula.passes.select_products import keep_left_operands, select_products
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
@@ -29,12 +30,15 @@ Observer = Callable[[str, Kernel], None]
 
 
 def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
-    """What every target shares: cooperation is checked, objects become values, arithmetic is simplified and fused."""
+    """What every target shares: cooperation is checked, objects become values, popped tiles are released, arithmetic is
+    simplified and fused."""
     verify(kernel)
-    errors = check_cooperation(kernel, analyse(kernel))
-    if errors:
-        raise errors[0] if len(errors) == 1 else CompileErrors(errors)
-    for step in (promote_buffers, simplify, contract_fma):
+    _raise(check_cooperation(kernel, analyse(kernel)))
+    promote_buffers(kernel)
+    _seen("promote_buffers", kernel, observe)
+    _raise(release_stages(kernel))
+    _seen("release_stages", kernel, observe)
+    for step in (simplify, contract_fma):
         step(kernel)
         _seen(step.__name__, kernel, observe)
 
@@ -42,9 +46,7 @@ def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
 def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
     """Lane-varying code is gathered into lane loops."""
     known = analyse(kernel)
-    errors = split_lanes(kernel, known)
-    if errors:
-        raise errors[0] if len(errors) == 1 else CompileErrors(errors)
+    _raise(split_lanes(kernel, known))
     _seen("split_lanes", kernel, observe)
     return known
 
@@ -83,6 +85,11 @@ def for_gpu(kernel: Kernel, target: CudaTarget, observe: Observer | None = None)
     insert_barriers(kernel, layouts, shared.places)
     _seen("insert_barriers", kernel, observe)
     return Distribution(known, layouts, shared, threads)
+
+
+def _raise(errors: Sequence[CompileError]) -> None:
+    if errors:
+        raise errors[0] if len(errors) == 1 else CompileErrors(errors)
 
 
 def _seen(name: str, kernel: Kernel, observe: Observer | None) -> None:

@@ -45,7 +45,7 @@ class _Simplifier:
                 continue
             if key is not None:
                 seen[key] = op
-            isolated = not isinstance(op, For | While) and op.NAME not in ("if", "lanes")
+            isolated = not isinstance(op, For | While) and op.NAME not in ("if", "lanes", "roles")
             for nested in op.regions:
                 self.region(nested, {} if isolated else seen)
             kept.append(op)

@@ -40,8 +40,8 @@ def _visit(region: Region, known: Uniformity) -> bool:
         if isinstance(op, CONTROL):
             changed |= _visit_control(op, known)
         elif isinstance(op, Roles):
-            for nested in op.regions:
-                changed |= _visit(nested, known)
+            for role in op.regions:
+                changed |= _visit(role, known)
         else:
             changed |= _mark([r for r in op.results if _result_varies(op, r, known)], known)
     return changed
@@ -109,10 +109,13 @@ def _check(region: Region, known: Uniformity, diverged: Op | None, found: dict[O
         assert isinstance(op, TileOp)
         if diverged is not None and op.COOPERATIVE:
             found.setdefault(diverged, []).append(op)
-        if isinstance(op, (*CONTROL, Roles)):
+        if isinstance(op, CONTROL):
             inner = op if op in known.divergent and diverged is None else diverged
             for nested in op.regions:
                 _check(nested, known, inner, found)
+        elif isinstance(op, Roles):
+            for role in op.regions:
+                _check(role, known, diverged, found)
 
 
 Notes = list[tuple[Location, str]]

@@ -16,6 +16,7 @@ from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
 from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.ops.roles import Roles, block_threads
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
@@ -76,8 +77,19 @@ class Compiled:
 def trace(
     definition: KernelDef, types: Sequence[Type], launch: LaunchClass, access: Sequence[AccessClass | None]
 ) -> Kernel:
-    """The kernel's IR for these types."""
-    return definition.trace(types, launch, access, library())
+    """The kernel's IR for these types. LaunchError for a block size that its roles do not have."""
+    kernel = definition.trace(types, launch, access, library())
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    if roles is None:
+        return kernel
+    needed = block_threads(roles)
+    if launch.block_dim != needed:
+        what = f"kernel {kernel.name}: its roles need blocks of {needed} threads, got block_dim {launch.block_dim}"
+        raise LaunchError(what, "leave out block_dim=: it is computed from the roles")
+    if launch.partial:
+        what = f"kernel {kernel.name}: kernels with roles run whole blocks, of {needed} threads"
+        raise LaunchError(what, "use tg.launch_tiled, which launches whole blocks")
+    return kernel
 
 
 def compile_kernel(

@@ -9,7 +9,7 @@ from tegula.dataclass import dataclass, field_names
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation
-from tegula.lang.captures import refreshed, unchanged
+from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.decorators import KernelDef, KernelOptions
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
 from tegula.runtime.config import config
@@ -67,6 +67,8 @@ class Kernel(KernelDef):
         """Compiled forms by what `resolve` makes of the arguments."""
         self.ready: Ready = {}
         self.latest: Specialisation | None = None
+        self.role_threads: list[tuple[tuple[Captured, ...], int]] = []
+        """Block sizes of a kernel with roles, by what the captured names were (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
         self._quick: Quick | None = None
@@ -110,6 +112,7 @@ class Kernel(KernelDef):
         self.ready.clear()
         self.forms.clear()
         self._forms.clear()
+        self.role_threads.clear()
         self.latest = None
 
     # Explaining ------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel
-from tegula.runtime.resolve import resolve
+from tegula.runtime.resolve import resolve, role_threads
 from tegula.runtime.store import disk_cache
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ def launch(
             "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
         )
     _check_kernel(kernel)
-    _run(kernel, _dims(dim), _block_size(kernel, block_dim), inputs, outputs, device, stream)
+    dims = _dims(dim)
+    threads = block_size(kernel, block_dim, inputs, outputs, len(dims))
+    _run(kernel, dims, threads, inputs, outputs, device, stream)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -161,8 +163,10 @@ def launch_tiled(
     block_dim: int | None = None,
     **options: Any,
 ) -> None:
-    """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim])."""
-    if block_dim is None:
+    """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim]). A kernel with roles
+    says itself how many threads its blocks have."""
+    _check_kernel(kernel)
+    if block_dim is None and not kernel.has_roles:
         raise LaunchError(
             "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"
         )
@@ -170,11 +174,10 @@ def launch_tiled(
     if len(dims) >= MAX_DIMS:
         help = "the threads of a block are the last dimension: merge some of the others"
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)
+    block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims) + 1)
     if options:
         launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
         return
-    _check_kernel(kernel)
-    block_dim = _block_size(kernel, block_dim)
     _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
 
 
@@ -187,9 +190,7 @@ def _run(
     device: Device | str | None = None,
     stream: Stream | None = None,
 ) -> None:
-    if type(inputs) not in LISTS or type(outputs) not in LISTS:
-        inputs, outputs = _listed("inputs", inputs), _listed("outputs", outputs)
-    args = (*inputs, *outputs)
+    args = (*_list("inputs", inputs), *_list("outputs", outputs))
     where = _place(device, stream, args) if device is not None or stream is not None or switch.used else CPU
     made = _planned(dims, block_dim, where)
     compiled, packed = kernel.quick(made, args) or resolve(kernel, made, args)
@@ -202,6 +203,10 @@ def _run(
 
 
 LISTS = (list, tuple)
+
+
+def _list(name: str, arguments: Sequence[Any]) -> Sequence[Any]:
+    return arguments if type(arguments) in LISTS else _listed(name, arguments)
 
 
 def _listed(name: str, arguments: Any) -> tuple[Any, ...]:
@@ -223,11 +228,17 @@ def _check_kernel(kernel: object) -> None:
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 
 
-def _block_size(kernel: Kernel, block_dim: Any) -> int:
-    """Threads per block: as launched, as the kernel says, or by default."""
+def block_size(
+    kernel: Kernel, block_dim: Any, inputs: Sequence[Any], outputs: Sequence[Any] = (), ndim: int = 2
+) -> int:
+    """Threads per block: as launched, as the kernel's roles or its decorator say, or by default. `ndim`: how many
+    dimensions it is launched over."""
     if type(block_dim) is int:
         return block_dim
     if block_dim is None:
+        if kernel.has_roles:
+            args = (*_list("inputs", inputs), *_list("outputs", outputs))
+            return role_threads(kernel, args, ndim)
         return kernel.options.block_dim or config.block_dim
     if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__"):
         raise LaunchError(f"block_dim must be a whole number, got {block_dim!r}", "for example block_dim=64")

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass
+from tegula.lang.captures import unchanged
+from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.runtime import quick
 from tegula.runtime.array import SPECIALISATIONS, array, device_of
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.kernel import Kernel, Specialisation
+from tegula.runtime.library import library
 from tegula.runtime.pack import adopted
 from tegula.types import ArrayType, Type
 
@@ -75,6 +78,21 @@ def _packed(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, bytes]]:
         return [pack(value) for pack, value in zip(packers, args, strict=True)]
     except LaunchError as error:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
+
+
+def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int:
+    """The block size of a kernel with roles, launched with these arguments over so many dimensions. Found by tracing
+    it, once for each meaning that its captured names have."""
+    for captured, threads in kernel.role_threads:
+        if all(map(unchanged, captured)):
+            return threads
+    packed = _packed(kernel, _ours(kernel, tuple(args)))
+    launch = LaunchClass(ndim, WARP_GROUP, (True,) * (ndim - 1) + (False,), True, False)
+    wanted = specialisation([SPECIALISATIONS[n] for n, _ in packed], launch, ())
+    traced = kernel.trace(wanted.types, launch, wanted.access, library())
+    threads = block_threads(next(op for op in traced.body.ops if isinstance(op, Roles)))
+    kernel.role_threads.append((traced.captured, threads))
+    return threads
 
 
 def overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
