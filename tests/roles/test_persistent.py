@@ -42,7 +42,7 @@ def order(visits: tg.array2d[int], rows: int, columns: int):
         at = 0
         for i, j in tg.persistent_tiles((rows, columns), raster=2):
             visits[i, j] = at
-            at += 1
+            at += 1  # noqa: SIM113
 
 
 def test_order_is_by_groups_of_rows_and_their_columns() -> None:

@@ -452,6 +452,20 @@ def test_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
     assert driver.launches == [(4, 256, 0, 1)] * 3 and driver.calls.count("cuModuleLoadDataEx") == 1
 
 
+def test_a_tensor_that_was_seen_is_looked_at_again(driver: PretendDriver, torch: SimpleNamespace) -> None:
+    """Tensors change their memory and shape in place; the quick way must not go by the object."""
+    a, b, c = arrays()
+    given = [Tensor(a), Tensor(b), Tensor(c)]
+    for _ in range(2):
+        tg.launch(add, 1000, given)
+    given[2].a = moved = tg.zeros(1000, device="cuda:0")
+    tg.launch(add, 1000, given)
+    np.testing.assert_array_equal(moved.numpy(), 2 * np.arange(1000))
+    given[1].dtype = "torch.int32"
+    with pytest.raises(tg.LaunchError, match="argument 'b': expected array1d.float32., got array"):
+        tg.launch(add, 1000, given)
+
+
 def test_the_current_stream_of_the_tensors_is_used(driver: PretendDriver, torch: SimpleNamespace) -> None:
     a, b, c = arrays()
     side, chosen = tg.Stream("cuda:0"), tg.Stream("cuda:0")

@@ -267,7 +267,7 @@ def _block_index(s: State, op: Op) -> Components:
 
 def _block_count(s: State, op: Op) -> Components:
     n = s.kernel.launch.block_dim
-    rounded = s.code.emit(f"add i64 {s.threads}, {n - 1}")
+    rounded = s.code.emit(f"add i64 {s.launched}, {n - 1}")
     return (s.code.emit(f"trunc i64 {s.code.emit(f'udiv i64 {rounded}, {n}')} to i32"),)
 
 

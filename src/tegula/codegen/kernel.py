@@ -137,7 +137,7 @@ class _Walk:
         for _ in range(s.kernel.launch.ndim):
             s.dims.append(self.slot(at))
             at += 8
-        s.threads = self.slot(at)
+        s.launched = self.slot(at)
         pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {at + 8}")
         self.code.line(f"%report = load ptr, ptr {pointer}, align 8")
 
@@ -163,7 +163,7 @@ class _Walk:
         if not s.kernel.launch.partial:
             return str(n)
         done = self.code.emit(f"mul i64 {s.block}, {n}")
-        rest = self.code.emit(f"sub i64 {s.threads}, {done}")
+        rest = self.code.emit(f"sub i64 {s.launched}, {done}")
         return self.code.call("smin", "i64", "i64", f"i64 {rest}, i64 {n}")
 
     def roles(self, op: Op) -> None:

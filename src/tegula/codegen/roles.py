@@ -38,25 +38,6 @@ Body = Callable[[State, Op, int], None]
 """Lowers the region of a role by its position."""
 
 
-@dataclass(slots=True)
-class _Frame:
-    """What a role gets from the block: the registers that the block stores to it, in order."""
-
-    role: State
-    passed: list[tuple[str, str]] = field(default_factory=list)
-    known: dict[str, str] = field(default_factory=dict)
-
-    def get(self, type: str, register: str) -> str:
-        """The role's register for one of the block's. Literals are themselves."""
-        if not register.startswith("%"):
-            return register
-        if register not in self.known:
-            at = self.role.memory.bytes_offset("%frame", str(WORD * len(self.passed)))
-            self.known[register] = self.role.code.emit(f"load {type}, ptr {at}, align {WORD}")
-            self.passed.append((type, register))
-        return self.known[register]
-
-
 # The block -----------------------------------------------------------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ class State:
     (a vector of i1; "" is all) says which of them are active, `wide_masks` which vectors of -1 and 0 masks were made
     of.
 
-    `threads`: of the launch. `role`: the one whose code this is.
+    `launched`: threads of the launch. `role`: the one whose code this is.
 
     `destinations`: memory offered for tiles about to be computed. `own`: tiles in memory made for them alone.
     `origins`: the addresses that a register is one of. `copies`: the loops that copy a tile for their next round.
@@ -81,7 +81,7 @@ class State:
     mask: str = ""
     wide_masks: dict[str, str] = field(default_factory=dict)
     present: str = ""
-    threads: str = ""
+    launched: str = ""
     role: RoleAt | None = None
     dims: list[str] = field(default_factory=list)
     loc: Location = UNKNOWN

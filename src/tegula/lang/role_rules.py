@@ -22,7 +22,10 @@ def misused_roles(body: Region) -> list[E.CompileError]:
     """Errors of a kernel's roles and pipes."""
     roles = next((op for op in body.ops if isinstance(op, Roles)), None)
     if roles is None:
-        return [_outside(op) for op in body.walk() if isinstance(op, (PipeNew, *USES))][:1]
+        outside: list[E.CompileError] = [
+            _outside(op) for op in body.walk() if isinstance(op, (PipeNew, *USES))
+        ]
+        return outside[:1]
     pipes = [op for op in body.ops if isinstance(op, PipeNew)]
     return [
         *_before(body, roles),

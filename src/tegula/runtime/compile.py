@@ -20,7 +20,7 @@ from tegula.ops.roles import Roles, block_threads
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
-from tegula.runtime.report import NO_REPORT, run_reporting
+from tegula.runtime.report import run_reporting
 from tegula.runtime.store import disk_cache
 from tegula.source import Location
 from tegula.target import CpuTarget, get_target
@@ -63,15 +63,15 @@ class Compiled:
         self.writes: tuple[int, ...] = tuple(data["writes"])
         self.captured: tuple[Captured, ...] = kernel.captured
 
-    def launch(self, blocks: int, packed: bytes, args: Sequence[Any], stream: object) -> None:
-        """Run the kernel; it is done on return. `packed`: arguments and launch dimensions."""
+    def launch(self, blocks: int, packed: bytes, args: Sequence[Any], stream: object, other: bool) -> None:
+        """Run the kernel; it is done on return. `packed`: arguments, launch dimensions, and no address of a report."""
         if stream is not None:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
             raise LaunchError(message, "launch without stream=")
         if self.sites:
             run_reporting(self, packed, blocks)
         else:
-            run(self.function, packed + NO_REPORT, blocks, self.scratch_bytes)
+            run(self.function, packed, blocks, self.scratch_bytes)
 
 
 def trace(

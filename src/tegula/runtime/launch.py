@@ -19,6 +19,7 @@ from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel
+from tegula.runtime.report import NO_REPORT
 from tegula.runtime.resolve import resolve, role_threads
 from tegula.runtime.store import disk_cache
 
@@ -31,7 +32,8 @@ Dim = float | Sequence[float] | np.ndarray
 
 
 class Plan:
-    """A launch shape: its class, blocks, and the bytes that kernels read it from."""
+    """A launch shape: its class, blocks, and the bytes that kernels read it from; the address of a report, which comes
+    last, is 0."""
 
     __slots__ = ("blocks", "device", "launch", "number", "packed")
 
@@ -49,7 +51,7 @@ class Plan:
         self.device = device
         self.number = launch_id(self.launch if device is CPU else (self.launch, device))
         self.blocks = -(-total // block_dim)
-        self.packed = struct.pack(f"<{len(dims) + 1}q", *dims, total)
+        self.packed = struct.pack(f"<{len(dims) + 1}q", *dims, total) + NO_REPORT
 
 
 @lru_cache(maxsize=4096)
@@ -98,14 +100,6 @@ def _whole(n: Any) -> int:
     raise LaunchError(f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)")
 
 
-def _planned(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
-    """`plan` for dimensions that may be of any type."""
-    try:
-        return plan(dims, block_dim, device)
-    except TypeError:
-        return plan(tuple(map(_whole, dims)), block_dim, device)
-
-
 def launch(
     kernel: Kernel,
     dim: Dim,
@@ -138,10 +132,12 @@ def launch(
         raise LaunchError(
             "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
         )
-    _check_kernel(kernel)
-    dims = _dims(dim)
-    threads = block_size(kernel, block_dim, inputs, outputs, len(dims))
-    _run(kernel, dims, threads, inputs, outputs, device, stream)
+    if type(kernel) is not Kernel:
+        _check_kernel(kernel)
+    dims = (dim,) if type(dim) is int else _dims(dim)
+    if type(block_dim) is not int:
+        block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
+    _run(kernel, dims, block_dim, inputs, outputs, device, stream)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -190,16 +186,23 @@ def _run(
     device: Device | str | None = None,
     stream: Stream | None = None,
 ) -> None:
-    args = (*_list("inputs", inputs), *_list("outputs", outputs))
-    where = _place(device, stream, args) if device is not None or stream is not None or switch.used else CPU
-    made = _planned(dims, block_dim, where)
-    compiled, packed = kernel.quick(made, args) or resolve(kernel, made, args)
+    if type(inputs) not in LISTS or type(outputs) not in LISTS:
+        inputs, outputs = _list("inputs", inputs), _list("outputs", outputs)
+    args = (*inputs, *outputs)
+    where = CPU
+    if device is not None or stream is not None or switch.used:
+        where = _place(device, stream, args)
+    try:
+        made = plan(dims, block_dim) if where is CPU else plan(dims, block_dim, where)
+    except TypeError:
+        made = plan(tuple(map(_whole, dims)), block_dim, where)
+    compiled, packed, other = kernel.quick(made, args) or resolve(kernel, made, args)
     if device is not None and compiled.device != get_device(device):
         raise LaunchError(
             f"kernel {kernel.name}: the launch is on {get_device(device)}, its arrays are on {compiled.device}",
             "leave out device=, or copy the arrays there: a.to(device)",
         )
-    compiled.launch(made.blocks, packed, args, stream)
+    compiled.launch(made.blocks, packed, args, stream, other)
 
 
 LISTS = (list, tuple)

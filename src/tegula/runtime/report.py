@@ -70,7 +70,7 @@ def run_reporting(compiled: Compiled, packed: bytes, blocks: int) -> None:
 
     A launch within a launch, by a signal handler, has memory of its own; that of an interrupted launch is dropped."""
     memory, _local.memory = _local.memory or _Memory(), None
-    run(compiled.function, packed + memory.pointer, blocks, compiled.scratch_bytes)
+    run(compiled.function, packed[: -len(NO_REPORT)] + memory.pointer, blocks, compiled.scratch_bytes)
     if not memory.count.value:
         _local.memory = memory
         return

@@ -26,12 +26,15 @@ KNOWN = frozenset({array, int, float, bool})
 """Types of arguments that are taken as they are."""
 
 
-def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, bytes]:
-    """The compiled form for these arguments, and their bytes. LaunchError for arguments that do not fit."""
+def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, bytes, bool]:
+    """The compiled form for these arguments, their bytes, and whether one is another library's array. LaunchError for
+    arguments that do not fit."""
+    given = args
     args = _ours(kernel, args)
+    other = args is not given
     found = kernel.quick(plan, args)
     if found is not None:
-        return found
+        return found[0], found[1], other
     packed = _packed(kernel, args)
     ids, pairs = [n for n, _ in packed], overlaps(args)
     key = (plan.number, *ids, *pairs, config.mode, config.cpu_target)
@@ -51,7 +54,7 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     if not pairs:
         arrays = [a.launch_id for a in args if type(a) is array]
         kernel.ready[quick.key(plan.number, arrays)] = compiled
-    return compiled, b"".join([data for _, data in packed]) + plan.packed
+    return compiled, b"".join([data for _, data in packed]) + plan.packed, other
 
 
 def _ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:

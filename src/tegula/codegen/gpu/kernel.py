@@ -171,7 +171,7 @@ class _Walk:
         for _ in range(s.kernel.launch.ndim):
             s.dims.append(self._slot(at))
             at += 8
-        self.total = self._slot(at)
+        s.launched = self._slot(at)
         s.code.entry.append(f"  %report.at = getelementptr i8, ptr %args, i64 {at + 8}")
         s.code.entry.append("  %report = load ptr, ptr %report.at, align 8")
 
@@ -201,7 +201,7 @@ class _Walk:
         if not s.kernel.launch.partial:
             return str(n)
         done = s.first(f"mul i64 %block, {n}")
-        rest = s.first(f"sub i64 {self.total}, {done}")
+        rest = s.first(f"sub i64 {s.launched}, {done}")
         return s.first(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {n})")
 
     def region(self, region: Region) -> None:

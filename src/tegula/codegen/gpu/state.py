@@ -14,6 +14,7 @@ from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass, field
 from tegula.ir import Value
 from tegula.layout import COPY, Layout, Mode
+from tegula.ops.roles import WARP
 from tegula.passes.groups import Group
 from tegula.passes.place_shared import Place
 from tegula.types import ElementType, TileType, components, element_bytes, scalar_of
@@ -173,7 +174,16 @@ class GpuState(State):
 
     @property
     def threads(self) -> int:
+        """Of the group, whole warps."""
         return self.group.threads
+
+    @property
+    def block_dim(self) -> int:
+        return self.lanes
+
+    @property
+    def first_lane(self) -> int:
+        return WARP * self.group.first
 
     # Values ----------------------------------------------------------------------------------------------------------
 

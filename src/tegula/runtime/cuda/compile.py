@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.backend.cache import Entry
 from tegula.codegen.sites import Site
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, field
 from tegula.ir import Kernel
 from tegula.lang.captures import Captured
 from tegula.runtime.cuda.context import Context, context, target
@@ -46,10 +46,10 @@ class CudaCompiled:
     captured: tuple[Captured, ...] = ()
     """What it was made from besides its source (see `lang.captures`)."""
 
-    def launch(self, blocks: int, packed: bytes, args: tuple[Any, ...], stream: Stream | None) -> None:
-        """Launch the kernel; it runs when its stream comes to it."""
-        if blocks:
-            launch_on_device(self, blocks, packed, args, stream)
+    configurations: dict[int, bytes] = field(default_factory=dict)
+    """Of launches to the default stream, by the number of blocks (see `launch_on_device`)."""
+
+    launch = launch_on_device
 
 
 def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -> CudaCompiled:
