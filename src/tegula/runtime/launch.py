@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.backend import pool
-from tegula.errors import LaunchError
+from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
 from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
@@ -192,7 +192,11 @@ def _run(
     args = (*inputs, *outputs)
     where = _place(device, stream, args) if device is not None or stream is not None or switch.used else CPU
     made = _planned(dims, block_dim, where)
-    compiled, packed = kernel.quick(made, args) or resolve(kernel, made, args)
+    try:
+        compiled, packed = kernel.quick(made, args) or resolve(kernel, made, args)
+    except CompileError as error:
+        # The message says where the kernel is wrong; where the compiler was when it found out helps no one.
+        raise error.with_traceback(None) from error.__cause__
     if device is not None and compiled.device != get_device(device):
         raise LaunchError(
             f"kernel {kernel.name}: the launch is on {get_device(device)}, its arrays are on {compiled.device}",
