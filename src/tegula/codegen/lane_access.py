@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from tegula.codegen.arrays import accessed_element, combined, lower_access, reshaped
@@ -14,6 +13,7 @@ from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import constant, memory_type, register_type, vector_of
+from tegula.dataclass import replace
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.backend import pool
-from tegula.errors import LaunchError
+from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
 from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
@@ -196,7 +196,11 @@ def _run(
         made = plan(dims, block_dim) if where is CPU else plan(dims, block_dim, where)
     except TypeError:
         made = plan(tuple(map(_whole, dims)), block_dim, where)
-    compiled, packed, other = kernel.quick(made, args) or resolve(kernel, made, args)
+    try:
+        compiled, packed, other = kernel.quick(made, args) or resolve(kernel, made, args)
+    except CompileError as error:
+        # The message says where the kernel is wrong; where the compiler was when it found out helps no one.
+        raise error.with_traceback(None) from error.__cause__
     if device is not None and compiled.device != get_device(device):
         raise LaunchError(
             f"kernel {kernel.name}: the launch is on {get_device(device)}, its arrays are on {compiled.device}",
