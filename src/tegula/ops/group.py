@@ -195,6 +195,24 @@ class RegisterProduct(TileOp):
         return (Effect("read", self.operands[1]),)
 
 
+class ProductWait(TileOp):
+    """Waits until at most `pending` (attribute) products of the group are in flight. Operands: accumulators that are
+    not, then; the results are they."""
+
+    __slots__ = ()
+    NAME = "group.product_wait"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(attrs["pending"] >= 0, "a number of products is not negative")
+        return [tile_type(t) for t in operands]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)
+
+
 class AsyncCopy(TileOp):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
     buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is another

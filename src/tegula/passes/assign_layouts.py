@@ -22,7 +22,7 @@ from tegula.layout import (
 )
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import For, If, While
-from tegula.ops.group import AddPrefix, PartialScan, RegisterProduct, SharedProduct
+from tegula.ops.group import AddPrefix, PartialScan, ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.lane import TileFromLanes, TileToLanes
 from tegula.ops.tile import (
     TileAtomic,
@@ -111,6 +111,8 @@ def _agreeing(op: Op) -> Iterator[list[Value]]:
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
     elif isinstance(op, SharedProduct | RegisterProduct):
         yield [op.result, op.operands[2]]
+    elif isinstance(op, ProductWait):
+        yield from ([r, v] for r, v in zip(op.results, op.operands, strict=True))
 
 
 def _note(op: Op, classes: dict[Value, _Class]) -> None:

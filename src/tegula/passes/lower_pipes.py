@@ -3,7 +3,9 @@
 A role counts the items that it fills, pops and releases: item n lies in stage n mod stages, and belongs to the phase
 of parity n / stages mod 2. Whoever fills waits until the stage is empty, whoever pops until it is full. A load is a
 bulk copy, whose bytes the full barrier counts, where a tensor map can describe the array; else it is a load to
-registers and a push."""
+registers and a push.
+
+Pipes that are filled, popped and released together share one pair of barriers, with the bytes of all."""
 
 from __future__ import annotations
 
@@ -13,6 +15,7 @@ from typing import Any
 from tegula.dataclass import dataclass, field
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ops import scalar as S
+from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufView, BufWrite
 from tegula.ops.control import For, If, While
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
@@ -39,7 +42,8 @@ Key = tuple[Value, str]
 
 @dataclass(slots=True)
 class _Pipe:
-    """A pipe in memory: the ring, and the barriers of its stages. `bulk`: filled by bulk copies."""
+    """A pipe in memory: the ring, and the barriers of its stages. `bulk`: filled by bulk copies. `leader`: the first of
+    the pipes that it shares barriers with; `bytes`: of an item of all of them."""
 
     type: PipeType
     ring: Value
@@ -47,6 +51,8 @@ class _Pipe:
     empty: Value
     bulk: bool
     swizzled: bool
+    leader: Value
+    bytes: int
 
 
 @dataclass(slots=True)
@@ -67,10 +73,73 @@ def lower_pipes(kernel: Kernel, target: CudaTarget, threads: int) -> None:
         if isinstance(op, PIPE_OPS):
             users[op.operands[0]].append(op)
     pipes = {op.result: _made(kernel, target, op, users[op.result], threads) for op in news}
-    lowering = _Lowering(kernel, pipes)
+    first, last = _share_barriers(pipes, users)
+    lowering = _Lowering(kernel, pipes, first, last)
     for region in dict.fromkeys(_home(kernel, op) for some in users.values() for op in some):
         lowering.role(region)
     replace(kernel.body, lowering.popped)
+
+
+def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
+    """Pipes that may share barriers do. Of the ops on them that stand together, those that come first and last."""
+    groups: list[list[Value]] = []
+    for pipe in pipes:
+        group = next((g for g in groups if _together(pipes, users, g, pipe)), None)
+        if group is None:
+            groups.append([pipe])
+        else:
+            group.append(pipe)
+    first, last = set[Op](), set[Op]()
+    for group in groups:
+        leader = pipes[group[0]]
+        for pipe in group:
+            mine = pipes[pipe]
+            if mine is not leader:
+                leader.bytes += mine.bytes
+                _drop(mine.full)
+                _drop(mine.empty)
+                mine.full, mine.empty, mine.leader = leader.full, leader.empty, leader.leader
+        for k in range(len(users[group[0]])):
+            places = sorted((users[pipe][k] for pipe in group), key=_position)
+            first.add(places[0])
+            last.add(places[-1])
+    return first, last
+
+
+def _drop(barrier: Value) -> None:
+    assert isinstance(barrier.owner, Op) and barrier.owner.parent is not None
+    barrier.owner.parent.ops.remove(barrier.owner)
+
+
+def _position(op: Op) -> int:
+    assert op.parent is not None
+    return op.parent.ops.index(op)
+
+
+def _together(
+    pipes: dict[Value, _Pipe], users: dict[Value, list[Op]], group: list[Value], pipe: Value
+) -> bool:
+    """Whether all that is done to a pipe is done to those of the group at the same place."""
+    one, other = pipes[group[0]], pipes[pipe]
+    ours, theirs = users[group[0]], users[pipe]
+    if not (one.bulk and other.bulk and one.type.stages == other.type.stages and len(ours) == len(theirs)):
+        return False
+    if any((type(x), x.parent) != (type(y), y.parent) for x, y in zip(ours, theirs, strict=True)):
+        return False
+    members = {op for p in (*group, pipe) for op in users[p]}
+    return all(_side_by_side(users[group[-1]][k], theirs[k], members) for k in range(len(ours)))
+
+
+def _side_by_side(a: Op, b: Op, members: set[Op]) -> bool:
+    """Whether nothing that waits, or that others see, stands between two ops of a region."""
+    assert a.parent is not None
+    low, high = sorted((_position(a), _position(b)))
+    return all(op in members or _quiet(op) for op in a.parent.ops[low + 1 : high])
+
+
+def _quiet(op: Op) -> bool:
+    assert isinstance(op, TileOp)
+    return not op.regions and all(e.kind == "read" for e in op.effects())
 
 
 def _home(kernel: Kernel, op: Op) -> Region:
@@ -103,7 +172,8 @@ def _made(kernel: Kernel, target: CudaTarget, new: Op, users: Sequence[Op], thre
         op.parent = region
     at = region.ops.index(new)
     region.ops[at : at + 1] = made.ops
-    return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded)
+    size = boxes(t, folded).bytes
+    return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded, new.result, size)
 
 
 def _warps(kernel: Kernel, ops: Sequence[Op], threads: int) -> int:
@@ -116,6 +186,8 @@ def _warps(kernel: Kernel, ops: Sequence[Op], threads: int) -> int:
 class _Lowering:
     kernel: Kernel
     pipes: dict[Value, _Pipe]
+    first: set[Op]
+    last: set[Op]
     popped: dict[Value, Value] = field(default_factory=dict[Value, Value])
     counts: dict[Key, _Count] = field(default_factory=dict[Key, _Count])
 
@@ -125,7 +197,7 @@ class _Lowering:
         build = Builder(start, self.kernel.loc)
         self.counts = {
             key: _Count(_number(build, 0), _number(build, int(key[1] == "fill")))
-            for key in _keys(region.ops, nested=not self._is_body(region))
+            for key in self._keys(region.ops, nested=not self._is_body(region))
         }
         self._ready(region, build)
         self.region(region)
@@ -166,7 +238,7 @@ class _Lowering:
 
     def control(self, op: Op) -> None:
         """What is counted inside is carried."""
-        keys = _keys([op], nested=True)
+        keys = self._keys([op], nested=True)
         entry = [v for key in keys for v in (self.counts[key].stage, self.counts[key].parity)]
         if not keys:
             return
@@ -188,6 +260,16 @@ class _Lowering:
         op.results += results
         self._bind(keys, results)
 
+    def _keys(self, ops: Sequence[Op], nested: bool) -> list[Key]:
+        """What the ops count, in the order they come. `nested`: also in role regions inside."""
+        found: dict[Key, None] = {}
+        for top in ops:
+            for op in top.walk() if nested or not isinstance(top, Roles) else ():
+                kind = _KINDS.get(type(op))
+                if kind is not None:
+                    found[self.pipes[op.operands[0]].leader, kind] = None
+        return list(found)
+
     def _bind(self, keys: Sequence[Key], values: Sequence[Value]) -> None:
         for k, key in enumerate(keys):
             self.counts[key] = _Count(values[2 * k], values[2 * k + 1])
@@ -196,12 +278,17 @@ class _Lowering:
 
     def load(self, build: Builder, op: Op) -> None:
         pipe, array, *offsets = op.operands
-        if self.pipes[pipe].bulk:
-            stage, view = self._free(build, pipe)
-            size = boxes(self.pipes[pipe].type, self.pipes[pipe].swizzled).bytes
-            build.insert(MbarrierExpect([self.pipes[pipe].full, stage], [], {"bytes": size}))
-            build.insert(BulkLoad([view, self.pipes[pipe].full, stage, array, *offsets], []))
-            self._advance(build, (pipe, "fill"))
+        made = self.pipes[pipe]
+        if made.bulk:
+            count = self.counts[made.leader, "fill"]
+            if op in self.first:
+                build.insert(MbarrierWait([made.empty, count.stage, count.parity], []))
+                size = self.pipes[made.leader].bytes
+                build.insert(MbarrierExpect([made.full, count.stage], [], {"bytes": size}))
+            view = self._view(build, pipe, count.stage)
+            build.insert(BulkLoad([view, made.full, count.stage, array, *offsets], []))
+            if op in self.last:
+                self._advance(build, (made.leader, "fill"))
             return
         t = self.pipes[pipe].type
         tile = TileType(t.dtype, t.shape)
@@ -229,18 +316,22 @@ class _Lowering:
 
     def pop(self, build: Builder, op: Op) -> None:
         (pipe,) = op.operands
-        count = self.counts[pipe, "pop"]
-        build.insert(MbarrierWait([self.pipes[pipe].full, count.stage, count.parity], []))
+        made = self.pipes[pipe]
+        count = self.counts[made.leader, "pop"]
+        if op in self.first:
+            build.insert(MbarrierWait([made.full, count.stage, count.parity], []))
         view = self._view(build, pipe, count.stage)
         view.name = op.result.name
         self.popped[op.result] = view
-        self._advance(build, (pipe, "pop"))
+        if op in self.last:
+            self._advance(build, (made.leader, "pop"))
 
     def release(self, build: Builder, op: Op) -> None:
-        (pipe,) = op.operands
-        key = (pipe, "release")
-        build.insert(MbarrierArrive([self.pipes[pipe].empty, self.counts[key].stage], []))
-        self._advance(build, key)
+        made = self.pipes[op.operands[0]]
+        key = (made.leader, "release")
+        if op in self.last:
+            build.insert(MbarrierArrive([made.empty, self.counts[key].stage], []))
+            self._advance(build, key)
 
     def _view(self, build: Builder, pipe: Value, stage: Value) -> Value:
         t = self.pipes[pipe].type
@@ -262,17 +353,6 @@ class _Lowering:
         stage = build.insert(S.Select([wraps, _number(build, 0), more], [int32])).result
         parity = build.insert(S.Select([wraps, flipped, count.parity], [int32])).result
         self.counts[key] = _Count(stage, parity)
-
-
-def _keys(ops: Sequence[Op], nested: bool) -> list[Key]:
-    """What the ops count, in the order they come. `nested`: also in role regions inside."""
-    found: dict[Key, None] = {}
-    for top in ops:
-        for op in top.walk() if nested or not isinstance(top, Roles) else ():
-            kind = _KINDS.get(type(op))
-            if kind is not None:
-                found[op.operands[0], kind] = None
-    return list(found)
 
 
 def _number(build: Builder, n: int) -> Value:

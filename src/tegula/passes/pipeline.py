@@ -10,6 +10,7 @@ from tegula.ir import Kernel
 from tegula.passes.assign_layouts import Layouts, assign_layouts
 from tegula.passes.contract_fma import contract_fma
 from tegula.passes.convert_layouts import convert_layouts
+from tegula.passes.delay_waits import delay_waits
 from tegula.passes.insert_barriers import insert_barriers
 from tegula.passes.lower_pipes import lower_pipes
 from tegula.passes.lower_tiles import WARP, lower_tiles
@@ -74,6 +75,7 @@ def for_gpu(kernel: Kernel, target: CudaTarget, observe: Observer | None = None)
     pipeline_loops(kernel)
     _seen("pipeline_loops", kernel, observe)
     select_products(kernel, target, threads)
+    delay_waits(kernel)
     lower_pipes(kernel, target, threads)
     _seen("lower_pipes", kernel, observe)
     layouts = assign_layouts(kernel, threads)

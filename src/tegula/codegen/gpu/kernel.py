@@ -10,7 +10,7 @@ from tegula.codegen.atomics import atomic, swap_until_unchanged
 from tegula.codegen.checks import check_access, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once, run_region
-from tegula.codegen.gpu import access, exchange, schedule
+from tegula.codegen.gpu import access, exchange, schedule, wgmma
 from tegula.codegen.gpu.control import chosen, control, when
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
 from tegula.codegen.gpu.product import product
@@ -37,6 +37,7 @@ from tegula.ops.group import (
     PartialArgReduce,
     PartialReduce,
     PartialScan,
+    ProductWait,
     Publish,
     RegisterProduct,
     SharedGather,
@@ -161,6 +162,7 @@ class _Walk:
         self._parameters()
         s.present = self._present()
         self.region(s.kernel.body)
+        schedule.fetch_maps(s)
 
     def _parameters(self) -> None:
         """The argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
@@ -674,6 +676,7 @@ _RULES: dict[type[Op], Any] = {
     SharedGather: _Walk.gather,
     SharedProduct: _on_state(product),
     RegisterProduct: _on_state(product),
+    ProductWait: _on_state(wgmma.product_wait),
     Barrier: _Walk.barrier,
     AsyncCopy: _on_state(access.async_copy),
     AsyncCommit: _Walk.async_commit,

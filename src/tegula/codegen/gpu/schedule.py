@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tegula.codegen.gpu.control import when
 from tegula.codegen.gpu.maps import BYTES, TensorMap, maps_at
 from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.scalar import Components
 from tegula.codegen.text import memory_type, vector_of
 from tegula.ir import Op, Value
 from tegula.layout import wgmma_share
@@ -12,7 +15,7 @@ from tegula.ops.roles import WARP, WARP_GROUP
 from tegula.passes.bulk_access import boxes, leading_indices
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import MBARRIER_BYTES
-from tegula.types import ArrayType, BufType, TileType, element_bytes, scalar_of
+from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
 
 GROUP_BARRIERS = 8
 """The first of the named barriers of warp groups; those below are of roles."""
@@ -109,6 +112,15 @@ def _map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int) -> str
     return s.first(f"ptrtoint ptr {at} to i64")
 
 
+def fetch_maps(s: GpuState) -> None:
+    """The first thread starts to fetch the tensor maps when the kernel starts."""
+    for k in range(len(s.maps)):
+        at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * k}")
+        address = s.first(f"ptrtoint ptr {at} to i64")
+        text = "{ .reg .pred P; setp.eq.u32 P, $1, 0; @P prefetch.tensormap [$0]; }"
+        s.code.entry.append(f'  call void asm sideeffect "{text}", "l,r"(i64 {address}, i32 %lane32)')
+
+
 def _coordinates(s: GpuState, array: Value, offsets: list[str]) -> list[str]:
     """Where a box lies in the parameter, the last dimension first."""
     indices = leading_indices(array)
@@ -167,6 +179,8 @@ def bulk_store(s: GpuState, op: Op) -> None:
     top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")
     left = code.emit(f"add i32 {s.scalar(where[1])}, {across_at}")
     map_at = _map(s, array, (rows, columns), view.row_bytes)  # type: ignore[attr-defined]
+    # Here, before the code branches, LLVM makes one instruction of rounding two values and putting them together.
+    pairs = _pairs(s, scalar_of(t.dtype), s.held[tile])
     # Copies of earlier stores may be on their way to the same elements.
     _wait(s, 0, read=False)
     _meet(s, number)
@@ -177,8 +191,8 @@ def bulk_store(s: GpuState, op: Op) -> None:
             _meet(s, number)
         slot = code.emit(f"add i32 {code.emit(f'mul i32 {number}, {copies}')}, {k % copies}")
         slot64 = code.emit(f"zext nneg i32 {slot} to i64")
-        first = 4 * (j * per + wide * i)
-        _write_piece(s, staging, slot64, s.held[tile][first : first + 4 * per])
+        first = 2 * (j * per + wide * i)
+        _write_piece(s, staging, slot64, pairs[first : first + 2 * per])
         fence_async(s, op)
         _meet(s, number)
         source = shared_address(s, s.memory.at(view, [slot64, "0", "0"]))
@@ -211,24 +225,31 @@ def _start_store(s: GpuState, array: Value, map_at: str, source: str, offsets: l
     asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in place)])
 
 
-def _write_piece(s: GpuState, staging: Value, slot: str, held: list[tuple[str, ...]]) -> None:
-    """What a warp group holds of a piece, four registers for each 8 columns: pairs of columns of a row and of the
-    eighth row below."""
-    view, code = s.buffers[staging], s.code
+def _pairs(s: GpuState, dtype: DType, held: Sequence[Components]) -> list[str]:
+    """Neighbouring columns as vectors of two."""
+    code, one = s.code, memory_type(dtype)
+    made: list[str] = []
+    for (a,), (b,) in zip(held[::2], held[1::2], strict=True):
+        pair = code.emit(f"insertelement <2 x {one}> poison, {one} {a}, i32 0")
+        made.append(code.emit(f"insertelement <2 x {one}> {pair}, {one} {b}, i32 1"))
+    return made
+
+
+def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
+    """What a warp group holds of a piece, two pairs for each 8 columns: of a row, and of the eighth row below."""
+    view = s.buffers[staging]
     dtype = scalar_of(view.dtype)
     warp_row = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
     lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
     if dtype.bits == 16:
-        _store_matrices(s, staging, slot, held, warp_row, lane)
+        _store_matrices(s, staging, slot, pairs, warp_row, lane)
         return
     row = _wide(s, f"add i32 {warp_row}, {s.first(f'lshr i32 {lane}, 2')}")
     column = _wide(s, f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
     t = vector_of(memory_type(dtype), 2)
-    for r in range(0, len(held), 2):
-        at = [slot, s.memory.add(row, str(r % 4 * 4)), s.memory.add(column, str(r // 4 * 8))]
-        pair = code.emit(f"insertelement {t} poison, {memory_type(dtype)} {held[r][0]}, i32 0")
-        pair = code.emit(f"insertelement {t} {pair}, {memory_type(dtype)} {held[r + 1][0]}, i32 1")
-        code.line(f"store {t} {pair}, ptr {s.memory.at(view, at)}, align {2 * element_bytes(view.dtype)}")
+    for k, pair in enumerate(pairs):
+        at = [slot, s.memory.add(row, str(k % 2 * 8)), s.memory.add(column, str(k // 2 * 8))]
+        s.code.line(f"store {t} {pair}, ptr {s.memory.at(view, at)}, align {2 * element_bytes(view.dtype)}")
 
 
 def _wide(s: GpuState, rhs: str) -> str:
@@ -237,19 +258,15 @@ def _wide(s: GpuState, rhs: str) -> str:
 
 
 def _store_matrices(
-    s: GpuState, staging: Value, slot: str, held: list[tuple[str, ...]], warp_row: str, lane: str
+    s: GpuState, staging: Value, slot: str, pairs: Sequence[str], warp_row: str, lane: str
 ) -> None:
     """By stmatrix: lane l gives the address of row l mod 16, of the next 8 columns from lane 16 on."""
     view, code = s.buffers[staging], s.code
-    one = memory_type(scalar_of(view.dtype))
+    t = vector_of(memory_type(scalar_of(view.dtype)), 2)
     row = _wide(s, f"add i32 {warp_row}, {s.first(f'and i32 {lane}, 15')}")
     right = _wide(s, f"shl i32 {s.first(f'lshr i32 {lane}, 4')}, 3")
-    for r in range(0, len(held), 8):
-        packed: list[str] = []
-        for k in range(r, r + 8, 2):
-            pair = code.emit(f"insertelement <2 x {one}> poison, {one} {held[k][0]}, i32 0")
-            pair = code.emit(f"insertelement <2 x {one}> {pair}, {one} {held[k + 1][0]}, i32 1")
-            packed.append(code.emit(f"bitcast <2 x {one}> {pair} to i32"))
-        at = shared_address(s, s.memory.at(view, [slot, row, s.memory.add(right, str(r // 8 * 16))]))
+    for k in range(0, len(pairs), 4):
+        packed = [code.emit(f"bitcast {t} {pair} to i32") for pair in pairs[k : k + 4]]
+        at = shared_address(s, s.memory.at(view, [slot, row, s.memory.add(right, str(k // 4 * 16))]))
         text = "stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [$0], {$1, $2, $3, $4};"
         asm(s, text, [("r", "i32", at), *(("r", "i32", x) for x in packed)])

@@ -5,7 +5,6 @@ distance of groups of eight rows, the distance of boxes, and the swizzle. Facts 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeAlias
 
 from tegula.codegen.gpu.schedule import shared_address
@@ -102,13 +101,14 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
     return asm.emit(s)
 
 
-def wait(s: GpuState, pending: int, tiles: Sequence[Value]) -> list[list[str]]:
-    """Until at most `pending` products are in flight; the registers of tiles that may be touched only then."""
-    held = [[x for parts in s.held[v] for x in parts] for v in tiles]
+def product_wait(s: GpuState, op: Op) -> None:
+    """The registers of the accumulators go through the wait, so that nothing touches them before it."""
+    held = [[x for parts in s.held[v] for x in parts] for v in op.operands]
     asm = _Assembly([x for registers in held for x in registers])
-    asm.add(f"wgmma.wait_group.sync.aligned {pending};")
+    asm.add(f"wgmma.wait_group.sync.aligned {op.attrs['pending']};")
     made = iter(asm.emit(s))
-    return [[next(made) for _ in registers] for registers in held]
+    for result, registers in zip(op.results, held, strict=True):
+        s.bind(result, [next(made) for _ in registers])
 
 
 class _Memory:
@@ -204,6 +204,9 @@ class _Assembly:
     def emit(self, s: GpuState) -> list[str]:
         """The accumulators afterwards."""
         n, code, head = len(self.accumulators), s.code, list[str]()
+        if not n:
+            code.line(f'call void asm sideeffect "{" ".join(self.lines)}", "~{{memory}}"() convergent')
+            return []
         if self.names:
             head.append(f".reg .b32 L; .reg .b64 {', '.join(self.names.values())};")
         for (address, offset, (below, above)), name in self.names.items():
