@@ -334,6 +334,14 @@ class PipeBalance(CompileError):
     HELP = "pop equally often on every path, and use a tile before others of its pipe are popped in its place"
 
 
+class ProductInFlight(CompileError):
+    """A tile that is used while a matrix product in flight works on it."""
+
+    CODE = "product-in-flight"
+    MESSAGE = "{what} while a product that {role} it is in flight"
+    HELP = "call tg.tile_matmul_wait() before"
+
+
 class PoppedTileChanged(CompileError):
     """A change of a tile that was popped from a pipe."""
 
