@@ -418,12 +418,11 @@ class Deadlock(RunError):
     CODE = "deadlock"
 
     def __init__(self, kernel: str, block: int, waits: Sequence[tuple[Location, str]]) -> None:
-        super().__init__(
-            f"no role can go on (in block {block} of kernel {kernel})",
-            waits[0][0],
-            "a role must fill a pipe as often as each of the others pops it",
-        )
-        self.notes = list(waits)
+        self.waits = list(waits)
+        loc, first = waits[0]
+        text = f"no role can go on: {first} (in block {block} of kernel {kernel})"
+        super().__init__(text, loc, "a pipe must be filled as often as each of its consumers pops it")
+        self.notes += self.waits[1:]
 
 
 class InternalError(TegulaError):

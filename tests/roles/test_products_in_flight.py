@@ -74,7 +74,9 @@ def test_product(kernel: Any, n: int) -> None:
 
 
 @tg.kernel
-def overlapped(q: tg.array2d[float], k: tg.array2d[float], v: tg.array2d[float], o: tg.array2d[float], n: int):
+def overlapped(
+    q: tg.array2d[float], k: tg.array2d[float], v: tg.array2d[float], o: tg.array2d[float], n: int
+):
     """The scores of one round are computed beside the output of the round before."""
     keys = tg.tile_pipe(shape=(K, M), dtype=float, stages=2)
     values = tg.tile_pipe(shape=(K, M), dtype=float, stages=2)

@@ -90,7 +90,8 @@ class _Walk:
                 self._error(op, product, "uses" if _reads(op) else "changes", accumulator, "adds to")
             for operand in _operands(product):
                 if _changes(op, operand):
-                    self._error(op, product, "changes", operand, "reads")
+                    verb = "releases the stage of" if isinstance(op, PipeRelease) else "changes"
+                    self._error(op, product, verb, operand, "reads")
 
     def _error(self, op: Op, product: Op, verb: str, tile: Value, role: str) -> None:
         name = f"'{tile.name}'" if tile.name else "a tile"

@@ -265,8 +265,10 @@ def _has_round_before(build: Builder, loop: Op) -> Value:
 def _had_rounds(build: Builder, loop: Op) -> Value:
     """Behind a loop."""
     start, stop, step = loop.operands[:3]
-    zero = build.insert(Const([], [step.type], {"value": 0, "type": step.type})).result
+    if isinstance(step.owner, Const):
+        return _compare(build, "lt" if step.owner.attrs["value"] > 0 else "gt", start, stop)
     up, down = _compare(build, "lt", start, stop), _compare(build, "gt", start, stop)
+    zero = build.insert(Const([], [step.type], {"value": 0, "type": step.type})).result
     rises = _compare(build, "gt", step, zero)
     return build.insert(Select([rises, up, down], [bool_])).result
 
