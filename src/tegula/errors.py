@@ -334,6 +334,14 @@ class PipeBalance(CompileError):
     HELP = "pop equally often on every path, and use a tile before others of its pipe are popped in its place"
 
 
+class ProductInFlight(CompileError):
+    """A tile that is used while a matrix product in flight works on it."""
+
+    CODE = "product-in-flight"
+    MESSAGE = "{what} while a product that {role} it is in flight"
+    HELP = "call tg.tile_matmul_wait() before"
+
+
 class PoppedTileChanged(CompileError):
     """A change of a tile that was popped from a pipe."""
 
@@ -410,12 +418,11 @@ class Deadlock(RunError):
     CODE = "deadlock"
 
     def __init__(self, kernel: str, block: int, waits: Sequence[tuple[Location, str]]) -> None:
-        super().__init__(
-            f"no role can go on (in block {block} of kernel {kernel})",
-            waits[0][0],
-            "a role must fill a pipe as often as each of the others pops it",
-        )
-        self.notes = list(waits)
+        self.waits = list(waits)
+        loc, first = waits[0]
+        text = f"no role can go on: {first} (in block {block} of kernel {kernel})"
+        super().__init__(text, loc, "a pipe must be filled as often as each of its consumers pops it")
+        self.notes += self.waits[1:]
 
 
 class InternalError(TegulaError):

@@ -57,6 +57,13 @@ def run_slice(m: Machine, op: Op, mask: Mask) -> Any:
     return TileSlice.ref(op.attrs, tile, *starts, len(starts))
 
 
+@handles("tile.matmul_wait")
+def run_matmul_wait(m: Machine, op: Op, mask: Mask) -> Any:
+    """Products are complete at once."""
+    tiles = tuple(m.env[v] for v in op.operands)
+    return tiles[0] if len(tiles) == 1 else tiles
+
+
 # Global memory ----------------------------------------------------------------------------------------------
 
 

@@ -62,7 +62,7 @@ class KernelDef:
     @cached_property
     def has_roles(self) -> bool:
         """Whether the kernel's source has roles. SourceNotFound if Python does not keep it."""
-        return any(isinstance(s, ast.With) for s in self.definition.source.tree.body)
+        return any(isinstance(s, ast.With) for s in ast.walk(self.definition.source.tree))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise LaunchError(

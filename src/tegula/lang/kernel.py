@@ -12,6 +12,7 @@ from tegula.lang.aliases import blurred_changes
 from tegula.lang.calls import counted
 from tegula.lang.captures import Captures
 from tegula.lang.definition import Definition, FuncDef
+from tegula.lang.products import wait_for_products
 from tegula.lang.role_rules import misused_roles
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
@@ -84,7 +85,7 @@ def trace(
     tracer.finish_roles()
     builder.emit(Yield, [])
     if not tracer.errors:
-        tracer.errors += blurred_changes(body, tracer.merged) + misused_roles(body)
+        tracer.errors += blurred_changes(body, tracer.merged) + misused_roles(body) + wait_for_products(body)
     if tracer.errors:
         raise gathered(tracer.errors)
     check_depth(body)

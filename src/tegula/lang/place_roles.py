@@ -79,7 +79,7 @@ def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
         for w in asking[1:]:
             if w.registers != asking[0].registers:
                 both = f"{asking[0].registers} and {w.registers} registers"
-                what = f"{asking[0].name} and {w.name} share a warp group and ask for {both}"
+                what = f"roles '{asking[0].name}' and '{w.name}' share a warp group and ask for {both}"
                 help = "ask for the same, or give each a warp group of its own with warp_groups=1"
                 raise E.RoleRegisters(w.loc, what=what, notes=[(asking[0].loc, "the other role")], help=help)
         found[group] = asking[0].registers if asking else 0

@@ -27,9 +27,11 @@ def misused_roles(body: Region) -> list[E.CompileError]:
         ]
         return outside[:1]
     pipes = [op for op in body.ops if isinstance(op, PipeNew)]
+    inside_roles = [error for k in range(len(roles.regions)) for error in _role(roles, k)]
+    outer_tiles = any(isinstance(error, E.OuterTileInRole) for error in inside_roles)
     return [
-        *_before(body, roles),
-        *(error for k in range(len(roles.regions)) for error in _role(roles, k)),
+        *_before(body, roles, tiles=not outer_tiles),
+        *inside_roles,
         *(error for pipe in pipes for error in _pipe(roles, pipe)),
     ]
 
@@ -39,8 +41,8 @@ def _outside(op: Op) -> E.RolePlacement:
     return E.RolePlacement(op.loc, what="a pipe connects roles, and this kernel has none", help=help)
 
 
-def _before(body: Region, roles: Op) -> Iterator[E.CompileError]:
-    """What stands before the roles computes values for them, and changes nothing."""
+def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
+    """What stands before the roles computes values for them, and changes nothing. `tiles`: look for tile functions."""
     for op in (inner for top in body.ops[: body.ops.index(roles)] for inner in top.walk()):
         assert isinstance(op, TileOp)
         if isinstance(op, PipeNew):
@@ -50,9 +52,13 @@ def _before(body: Region, roles: Op) -> Iterator[E.CompileError]:
             yield E.RolePlacement(
                 op.loc, what="a pipe is used before the roles that it connects", help=IN_ROLE
             )
-        elif op.COOPERATIVE or any(e.kind in ("write", "atomic") for e in op.effects()):
-            what = f"{op.loc.subject or op.NAME} before the roles: only scalar code that changes no memory may be there"
+        elif op.COOPERATIVE and tiles or any(_is_change(op, e.kind, e.value) for e in op.effects()):
+            what = f"{op.loc.subject or 'this'} is before the roles, where only scalar code that changes no memory may be"
             yield E.RolePlacement(op.loc, what=what, help=IN_ROLE)
+
+
+def _is_change(op: Op, kind: str, value: Value | None) -> bool:
+    return kind in ("write", "atomic") and value not in op.results
 
 
 TOP_LEVEL = "make it before the roles, at the top level of the kernel"
@@ -61,13 +67,15 @@ IN_ROLE = "move it into a role"
 
 def _role(roles: Op, k: int) -> Iterator[E.CompileError]:
     region, name = roles.regions[k], roles.attrs["names"][k]
+    told: set[Location] = set()
     for op in region.walk():
         if isinstance(op, PipeNew):
             yield E.RolePlacement(op.loc, what="a pipe is made inside a role", help=TOP_LEVEL)
         for operand in op.operands:
-            if isinstance(operand.type, TileType | BufType | StackType) and not inside(operand, region):
+            tile = isinstance(operand.type, TileType | BufType | StackType)
+            if tile and not inside(operand, region) and op.loc not in told:
+                told.add(op.loc)
                 yield _outer_tile(op, operand, name)
-                break
         yield from _changed(op)
 
 

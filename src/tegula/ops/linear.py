@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir import Region
+from tegula.ir import Op, Region
 from tegula.ops.base import TileOp, TypeRule, require
 from tegula.ops.convert import convert
 from tegula.ops.tile import tile_type
@@ -17,7 +17,8 @@ from tegula.types import TileType, Type, from_numpy, scalar_of
 class TileMatmul(TileOp):
     """alpha * a @ b + beta * c. Operands: a (M, K), b (K, N), c (M, N), alpha, beta (c's scalar type). Products and
     sums are in c's type, operands are converted to it first (16- and 8-bit float results: in float32, rounded once).
-    The order over K is unspecified."""
+    The order over K is unspecified. Attribute `wait`, if False: the product is left in flight, and a `tile.matmul_wait`
+    comes before anything else looks at the result or changes an operand."""
 
     __slots__ = ()
     NAME = "tile.matmul"
@@ -57,3 +58,25 @@ class TileMatmul(TileOp):
         a, b, c, alpha, beta = (convert(x, work) for x in (a, b, c, alpha, beta))
         with np.errstate(all="ignore"):
             return convert((alpha * np.matmul(a, b) + beta * c).astype(work, copy=False), out)
+
+
+class TileMatmulWait(TileOp):
+    """Waits until all products in flight but the last `pending` (attribute) are complete. Operands: the accumulators
+    of the products in flight; results: the same tiles after the wait."""
+
+    __slots__ = ()
+    NAME = "tile.matmul_wait"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        require(attrs["pending"] >= 0, "a number of products in flight is not negative")
+        return [tile_type(t) for t in operands]
+
+
+def in_flight(op: Op) -> bool:
+    """Whether the op is a product that is not waited for at once."""
+    return isinstance(op, TileMatmul) and op.attrs.get("wait") is False

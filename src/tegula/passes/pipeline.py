@@ -8,6 +8,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import CompileError, CompileErrors
 from tegula.ir import Kernel
 from tegula.passes.assign_layouts import Layouts, assign_layouts
+from tegula.passes.complete_products import complete_products
 from tegula.passes.contract_fma import contract_fma
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.delay_waits import delay_waits
@@ -45,6 +46,13 @@ def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
 
 
 def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
+    """Products are complete at once; lane-varying code is gathered into lane loops."""
+    complete_products(kernel)
+    _seen("complete_products", kernel, observe)
+    return gather_lanes(kernel, observe)
+
+
+def gather_lanes(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
     """Lane-varying code is gathered into lane loops."""
     known = analyse(kernel)
     _raise(split_lanes(kernel, known))
@@ -65,7 +73,7 @@ class Distribution:
 
 def for_gpu(kernel: Kernel, target: CudaTarget, observe: Observer | None = None) -> Distribution:
     """Lane-varying code is gathered, tiles are spread over the threads, and barriers order what they share."""
-    known = for_cpu(kernel, observe)
+    known = gather_lanes(kernel, observe)
     threads = -(-kernel.launch.block_dim // WARP) * WARP
     uniform_operands(kernel, known)
     _seen("uniform_operands", kernel, observe)

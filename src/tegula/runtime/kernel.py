@@ -67,8 +67,8 @@ class Kernel(KernelDef):
         """Compiled forms by what `resolve` makes of the arguments."""
         self.ready: Ready = {}
         self.latest: Specialisation | None = None
-        self.role_threads: list[tuple[tuple[Captured, ...], int]] = []
-        """Block sizes of a kernel with roles, by what the captured names were (see `resolve.role_threads`)."""
+        self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []
+        """Block sizes that the roles need, by what the captured names were (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
         self._quick: Quick | None = None

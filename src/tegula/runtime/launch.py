@@ -245,7 +245,9 @@ def block_size(
     if block_dim is None:
         if kernel.has_roles:
             args = (*_list("inputs", inputs), *_list("outputs", outputs))
-            return role_threads(kernel, args, ndim)
+            needed = role_threads(kernel, args, ndim)
+            if needed is not None:
+                return needed
         return kernel.options.block_dim or config.block_dim
     if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__"):
         raise LaunchError(f"block_dim must be a whole number, got {block_dim!r}", "for example block_dim=64")

@@ -83,9 +83,9 @@ def _packed(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, bytes]]:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
 
 
-def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int:
-    """The block size of a kernel with roles, launched with these arguments over so many dimensions. Found by tracing
-    it, once for each meaning that its captured names have."""
+def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
+    """The block size that the roles of a kernel need, launched with these arguments over so many dimensions; None
+    without roles. Found by tracing it, once for each meaning that its captured names have."""
     for captured, threads in kernel.role_threads:
         if all(map(unchanged, captured)):
             return threads
@@ -93,7 +93,7 @@ def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int:
     launch = LaunchClass(ndim, WARP_GROUP, (True,) * (ndim - 1) + (False,), True, False)
     wanted = specialisation([SPECIALISATIONS[n] for n, _ in packed], launch, ())
     traced = kernel.trace(wanted.types, launch, wanted.access, library())
-    threads = block_threads(next(op for op in traced.body.ops if isinstance(op, Roles)))
+    threads = next((block_threads(op) for op in traced.body.ops if isinstance(op, Roles)), None)
     kernel.role_threads.append((traced.captured, threads))
     return threads
 
