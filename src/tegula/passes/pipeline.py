@@ -8,6 +8,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import CompileError, CompileErrors
 from tegula.ir import Kernel
 from tegula.passes.assign_layouts import Layouts, assign_layouts
+from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.contract_fma import contract_fma
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.insert_barriers import insert_barriers
@@ -62,8 +63,14 @@ class Distribution:
     threads: int
 
 
-def for_gpu(kernel: Kernel, target: CudaTarget, observe: Observer | None = None) -> Distribution:
-    """Lane-varying code is gathered, tiles are spread over the threads, and barriers order what they share."""
+def for_gpu(
+    kernel: Kernel, target: CudaTarget, observe: Observer | None = None, debug: bool = False
+) -> Distribution:
+    """Short blocks are combined, except for `debug`, whose reports tell blocks apart; lane-varying code is gathered,
+    tiles are spread over the threads, and barriers order what they share."""
+    if not debug:
+        combine_blocks(kernel)
+        _seen("combine_blocks", kernel, observe)
     known = for_cpu(kernel, observe)
     threads = -(-kernel.launch.block_dim // WARP) * WARP
     uniform_operands(kernel, known)
