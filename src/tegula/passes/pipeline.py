@@ -20,6 +20,7 @@ from tegula.passes.promote_buffers import promote_buffers
 from tegula.passes.release_stages import release_stages
 from tegula.passes.select_products import keep_left_operands, select_products
 from tegula.passes.simplify import simplify
+from tegula.passes.sink_conversions import sink_conversions
 from tegula.passes.split_lanes import split_lanes
 from tegula.passes.stage_stores import stage_stores
 from tegula.passes.uniform_operands import uniform_operands
@@ -75,6 +76,8 @@ def for_gpu(
     threads = -(-kernel.launch.block_dim // WARP) * WARP
     uniform_operands(kernel, known)
     _seen("uniform_operands", kernel, observe)
+    sink_conversions(kernel)
+    _seen("sink_conversions", kernel, observe)
     keep_left_operands(kernel, target, threads)
     lower_tiles(kernel, threads)
     _seen("lower_tiles", kernel, observe)
