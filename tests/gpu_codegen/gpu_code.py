@@ -38,10 +38,14 @@ def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
 
 REPLACED = (
     (r"^@shared = .*$", ""),
-    (r"define ptx_kernel void @kernel\(.*$", "define void @kernel(ptr %args, i32 %thread, i32 %number) {"),
+    (
+        r"define ptx_kernel void @kernel\(.*$",
+        "define void @kernel(ptr %args, i32 %thread, i32 %number, i32 %grid) {",
+    ),
     (r"^attributes .*$", ""),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.x\(\)", "add i32 %thread, 0"),
     (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.ctaid\.x\(\)", "add i32 %number, 0"),
+    (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.nctaid\.x\(\)", "add i32 %grid, 0"),
     (r"addrspacecast ptr addrspace\(3\) @shared to ptr", "inttoptr i64 0 to ptr"),
     (r"addrspacecast (ptr) addrspace\(1\) (%\w+) to ptr", r"getelementptr i8, \1 \2, i64 0"),
     (r"ptr addrspace\(1\)", "ptr"),
@@ -50,7 +54,7 @@ REPLACED = (
 
 def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence[int], blocks: int) -> None:
     """All threads of all blocks, one by one, of a kernel whose threads tell each other nothing. `dims`: the dimensions
-    of the launch, threads included."""
+    of the launch, threads included; `blocks`: of the hardware."""
     text = code.text
     for pattern, new in REPLACED:
         text = re.sub(pattern, new, text, flags=re.MULTILINE)
@@ -61,7 +65,7 @@ def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
     made = load(compile_object(text, get_target()))
-    function = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int32, ctypes.c_int32)(made.address("kernel"))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_int32] * 3)(made.address("kernel"))
     for block in range(blocks):
         for thread in range(code.threads):
-            function(packed, thread, block)
+            function(packed, thread, block, blocks)

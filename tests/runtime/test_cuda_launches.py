@@ -117,6 +117,29 @@ def test_a_kernel_without_arrays_runs_on_the_current_device(driver: PretendDrive
     assert capsys.readouterr().out == "5\n"
 
 
+@tg.kernel
+def total(a: tg.array1d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    tg.tile_atomic_add(result, tg.tile_sum(tg.tile(a[i])))
+
+
+def test_combined_blocks_fill_the_device_once(driver: PretendDriver) -> None:
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    total.unload()
+    few, many = (tg.zeros(n, device="cuda:0") for n in (512, 1 << 20))
+    result, side = tg.zeros(1, device="cuda:0"), tg.Stream("cuda:0")
+    for a in (few, many):
+        tg.launch(total, len(a), [a, result])
+        tg.launch(total, len(a), [a, result], stream=side)
+    assert [x[0] for x in driver.launches] == [2, 2, 132 * 8, 132 * 8]
+    tg.config.mode = "debug"
+    try:
+        tg.launch(total, 1 << 20, [many, result])
+    finally:
+        tg.config.mode = "release"
+    assert driver.launches[-1][0] == 4096
+
+
 def test_too_many_blocks(driver: PretendDriver) -> None:
     args = tuple(arrays())
     tg.launch(add, 1000, args)

@@ -228,16 +228,17 @@ def _stack_count(s: State, op: Op) -> Components:
 # Thread index --------------------------------------------------------------------------------------------------------
 
 
-def thread_component(s: State, k: int, uniform: bool) -> str:
-    """Component k of the thread index, i32. `uniform`: the block's, else the lane's."""
+def thread_component(s: State, k: int, uniform: bool, block: str | None = None) -> str:
+    """Component k of the thread index, i32. `uniform`: the block's, else the lane's. `block`: its number, an i64."""
     launch, code = s.kernel.launch, s.code
+    block = block or s.block
     last = launch.ndim - 1
     if launch.last_is_block:
         if k == last:
             lane = "0" if uniform else s.lane
             return code.emit(f"trunc i64 {s.memory.add(lane, str(s.first_lane))} to i32")
-        return _unflattened(s, s.block, k, last)
-    base = s.first_thread()
+        return _unflattened(s, block, k, last)
+    base = s.first_thread(block)
     if uniform:
         return _unflattened(s, base, k, launch.ndim)
     if launch.ndim == 1:

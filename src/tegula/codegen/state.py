@@ -99,9 +99,9 @@ class State:
         """The group's lane 0 among the lanes of the block."""
         return self.role.first if self.role is not None else 0
 
-    def first_thread(self) -> str:
-        """The group's lane 0 among the threads of the launch."""
-        base = self.code.emit(f"mul i64 {self.block}, {self.kernel.launch.block_dim}")
+    def first_thread(self, block: str | None = None) -> str:
+        """The group's lane 0 among the threads of the launch. `block`: its number, where it is not the hardware's."""
+        base = self.code.emit(f"mul i64 {block or self.block}, {self.kernel.launch.block_dim}")
         return self.memory.add(base, str(self.first_lane))
 
     def allocate(

@@ -7,13 +7,14 @@ from typing import Any
 
 from tegula.ir import Region
 from tegula.ops.base import TileOp, element, require
-from tegula.types import MatType, TileType, Type, VecType, element_shape, int32, scalar_of
+from tegula.types import MatType, TileType, Type, VecType, element_shape, int32, int64, scalar_of
 
 Attrs = Mapping[str, Any]
 
 
 class Tid(TileOp):
-    """The thread index: attribute `count` leading components, int32. Which are uniform is the launch class's word."""
+    """The thread index: attribute `count` leading components, int32. Which are uniform is the launch class's word.
+    Operand, where given: the number of the block, int64, the same in all lanes."""
 
     __slots__ = ()
     NAME = "tid"
@@ -21,7 +22,20 @@ class Tid(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(list(operands) in ([], [int64]), "a block's number is an int64")
         return [int32] * attrs["count"]
+
+
+class LogicalBlocks(TileOp):
+    """The blocks of the launch that one block of the hardware runs, one after the other: the number of the first, their
+    end, and the step from one to the next, int64."""
+
+    __slots__ = ()
+    NAME = "logical_blocks"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [int64] * 3
 
 
 class LaneUniform(TileOp):

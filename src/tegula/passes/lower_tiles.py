@@ -15,6 +15,7 @@ from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufView, BufW
 from tegula.ops.group import (
     AddPrefix,
     PartialScan,
+    ProductWait,
     Publish,
     RegisterProduct,
     SharedGather,
@@ -25,7 +26,7 @@ from tegula.ops.group import (
     StackVote,
 )
 from tegula.ops.lane import LaneUniform, TileFromThread
-from tegula.ops.linear import TileMatmul
+from tegula.ops.linear import TileMatmul, TileMatmulWait
 from tegula.ops.stack import StackPop, StackPush
 from tegula.ops.tile import (
     TileConcat,
@@ -169,6 +170,10 @@ class _Lowering:
             _put(build, SharedProduct, [self.buffers[a], self.buffers[b], *rest], op.result.type, **attrs)
         ]
 
+    def product_wait(self, build: Builder, op: Op) -> list[Value]:
+        types = [v.type for v in op.operands]
+        return build.insert(ProductWait(op.operands, types, {"pending": op.attrs["pending"]})).results
+
     def concat(self, build: Builder, op: Op) -> list[Value]:
         """Each tile written to its part of one buffer."""
         t, at = op.result.type, 0
@@ -277,6 +282,7 @@ _RULES: dict[type[Op], Callable[[_Lowering, Builder, Op], list[Value]]] = {
     TileExtract: _Lowering.extract,
     TileGather: _Lowering.gather,
     TileMatmul: _Lowering.product,
+    TileMatmulWait: _Lowering.product_wait,
     TileConcat: _Lowering.concat,
     TileScan: _Lowering.scan,
     LaneUniform: _Lowering.uniform,

@@ -8,6 +8,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import CompileError, CompileErrors
 from tegula.ir import Kernel
 from tegula.passes.assign_layouts import Layouts, assign_layouts
+from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.complete_products import complete_products
 from tegula.passes.contract_fma import contract_fma
 from tegula.passes.convert_layouts import convert_layouts
@@ -21,6 +22,7 @@ from tegula.passes.promote_buffers import promote_buffers
 from tegula.passes.release_stages import release_stages
 from tegula.passes.select_products import keep_left_operands, select_products
 from tegula.passes.simplify import simplify
+from tegula.passes.sink_conversions import sink_conversions
 from tegula.passes.split_lanes import split_lanes
 from tegula.passes.stage_stores import stage_stores
 from tegula.passes.uniform_operands import uniform_operands
@@ -71,12 +73,20 @@ class Distribution:
     threads: int
 
 
-def for_gpu(kernel: Kernel, target: CudaTarget, observe: Observer | None = None) -> Distribution:
-    """Lane-varying code is gathered, tiles are spread over the threads, and barriers order what they share."""
+def for_gpu(
+    kernel: Kernel, target: CudaTarget, observe: Observer | None = None, debug: bool = False
+) -> Distribution:
+    """Short blocks are combined, except for `debug`, whose reports tell blocks apart; lane-varying code is gathered,
+    tiles are spread over the threads, and barriers order what they share."""
+    if not debug:
+        combine_blocks(kernel)
+        _seen("combine_blocks", kernel, observe)
     known = gather_lanes(kernel, observe)
     threads = -(-kernel.launch.block_dim // WARP) * WARP
     uniform_operands(kernel, known)
     _seen("uniform_operands", kernel, observe)
+    sink_conversions(kernel)
+    _seen("sink_conversions", kernel, observe)
     keep_left_operands(kernel, target, threads)
     lower_tiles(kernel, threads)
     _seen("lower_tiles", kernel, observe)

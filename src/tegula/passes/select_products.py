@@ -7,13 +7,14 @@ from __future__ import annotations
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.layout import wgmma_share
 from tegula.ops.buffer import BufNew, BufRead, BufView
-from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeNew, PipePop
 from tegula.ops.tile import TilePermute
 from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.groups import group_of
 from tegula.passes.promote_buffers import root
+from tegula.rewrite import replace, walk_regions
 from tegula.target import CudaTarget
 from tegula.types import BufType, DType, PipeType, TileType, bfloat16, float16, float32
 
@@ -57,9 +58,25 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
             _through_memory(op)
             continue
         op.attrs["unit"] = "wgmma"
+    if any(op not in chosen and not op.attrs.get("wait", True) for op in products):
+        _complete(kernel, products)
+    for op in chosen:
         for pipe in sources[op]:
             assert pipe is not None and isinstance(pipe.owner, PipeNew)
             pipe.owner.attrs["swizzled"] = True
+
+
+def _complete(kernel: Kernel, products: list[Op]) -> None:
+    """All products are complete at once, because waits count those in flight, and some cannot be."""
+    for op in products:
+        op.attrs["wait"] = True
+    known: dict[Value, Value] = {}
+    for region in walk_regions(kernel.body):
+        for op in region.ops:
+            if isinstance(op, ProductWait):
+                known.update(zip(op.results, op.operands, strict=True))
+        region.ops = [op for op in region.ops if not isinstance(op, ProductWait)]
+    replace(kernel.body, known)
 
 
 def _through_memory(op: Op) -> None:

@@ -19,6 +19,8 @@ from tegula.types import DType, ElementType, TileType, components, element_bytes
 
 WIDEST = 16
 """Bytes of one access."""
+FAR = 1 << 30
+"""More elements than a tile has along any dimension."""
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
@@ -45,7 +47,9 @@ def load(s: GpuState, op: Op) -> None:
                 lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)),
                 list(fill),
             )  # fmt: skip
-        return packed(s, made, array.dtype) if packs else made
+            if packs and r % packs == packs - 1:
+                made[-packs:] = packed(s, made[-packs:], array.dtype)
+        return made
 
     types = ["i32"] * (layout.register_count // packs) if packs else s.types(op.result)
     if fits == "true":
@@ -119,9 +123,9 @@ def _in_array(s: GpuState, op: Op, layout: Layout, array: ArrayAt) -> Callable[[
     if not needs_bounds(s, op):
         return lambda register: "true"
     ends: list[tuple[str, str]] = []
-    for offset, start, length in zip(offsets(s, op), _where(s, op, layout, 0), array.shape, strict=True):
-        after = _distance(s, s.code.emit(f"sub i64 {length}, {start}"))
-        first = "" if offset.isdecimal() else _distance(s, s.code.emit(f"sub i64 0, {start}"))
+    for offset, base, length in zip(offsets(s, op), s.base(layout), array.shape, strict=True):
+        after = _distance(s, s.code.emit(f"sub i64 {length}, {offset}"), base)
+        first = "" if offset.isdecimal() else _distance(s, s.code.emit(f"sub i64 0, {offset}"), base)
         ends.append((first, after))
     known: dict[tuple[int, int], str] = {}
 
@@ -141,11 +145,13 @@ def _in_array(s: GpuState, op: Op, layout: Layout, array: ArrayAt) -> Callable[[
     return inside
 
 
-def _distance(s: GpuState, value: str) -> str:
-    """An i64 as the nearest i32."""
-    value = s.code.emit(f"call i64 @llvm.smax.i64(i64 {value}, i64 {-(1 << 31)})")
-    value = s.code.emit(f"call i64 @llvm.smin.i64(i64 {value}, i64 {(1 << 31) - 1})")
-    return s.code.emit(f"trunc i64 {value} to i32")
+def _distance(s: GpuState, place: str, base: str) -> str:
+    """How far a place (i64, seen from the tile's start) is from the thread's first coordinate: an i32, or one that lies
+    as far as no tile reaches."""
+    place = s.code.emit(f"call i64 @llvm.smax.i64(i64 {place}, i64 {-FAR})")
+    place = s.code.emit(f"call i64 @llvm.smin.i64(i64 {place}, i64 {FAR})")
+    near = s.code.emit(f"trunc i64 {place} to i32")
+    return s.code.emit(f"sub i32 {near}, {s.code.emit(f'trunc i64 {base} to i32')}")
 
 
 def _and(s: GpuState, a: str, b: str) -> str:

@@ -47,7 +47,7 @@ from tegula.ops.group import (
     StackTake,
     StackVote,
 )
-from tegula.ops.lane import Lanes, Tid, TileFromLanes, TileToLanes
+from tegula.ops.lane import Lanes, LogicalBlocks, Tid, TileFromLanes, TileToLanes
 from tegula.ops.roles import WARP, Roles
 from tegula.ops.schedule import (
     BulkLoad,
@@ -242,8 +242,17 @@ class _Walk:
 
     def tid(self, op: Op) -> None:
         s = self.s
+        block = s.i64(op.operands[0]) if op.operands else None
         for k, value in enumerate(op.results):
-            s.scalars[value] = (thread_component(s, k, uniform=not s.known.varying(value)),)
+            s.scalars[value] = (thread_component(s, k, not s.known.varying(value), block),)
+
+    def logical_blocks(self, op: Op) -> None:
+        """Every so many as there are blocks of the hardware."""
+        s, code = self.s, self.code
+        end = code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
+        step = code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
+        values = ("%block", end, code.emit(f"zext nneg i32 {step} to i64"))
+        s.scalars.update(zip(op.results, ((v,) for v in values), strict=True))
 
     def lanes(self, op: Op) -> None:
         """What each lane does; surplus threads skip it, and hold zeros for its results."""
@@ -646,6 +655,7 @@ def _on_state(rule: Callable[[GpuState, Op], None]) -> Any:
 
 _RULES: dict[type[Op], Any] = {
     Tid: _Walk.tid,
+    LogicalBlocks: _Walk.logical_blocks,
     Lanes: _Walk.lanes,
     TileFromLanes: _Walk.from_lanes,
     TileToLanes: _Walk.to_lanes,

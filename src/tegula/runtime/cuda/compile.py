@@ -49,6 +49,9 @@ class CudaCompiled:
     configurations: dict[int, bytes] = field(default_factory=dict)
     """Of launches to the default stream, by the number of blocks (see `launch_on_device`)."""
 
+    most_blocks: int | None = None
+    """How many blocks of the hardware are worth starting; None: as many as the launch has."""
+
     launch = launch_on_device
 
 
@@ -65,12 +68,13 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.codegen.gpu import lower_kernel
     from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
+    from tegula.ops.lane import LogicalBlocks
     from tegula.passes.pipeline import for_gpu, prepare
     from tegula.runtime.compile import check_memory, site_to_json, written
 
     writes = written(kernel)
     prepare(kernel)
-    code = lower_kernel(kernel, for_gpu(kernel, made_for), made_for, debug)
+    code = lower_kernel(kernel, for_gpu(kernel, made_for, debug=debug), made_for, debug)
     check_memory(code.shared, made_for.shared_per_block, made_for.arch)
     made = assembled(code.text, made_for, 0 if code.multiplies else code.threads)
     metadata: dict[str, Any] = {
@@ -83,6 +87,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "spills": made.spill_bytes,
         "maps": [list(m) for m in described_maps(kernel, code.maps)],
         "padding": maps_at(kernel) - argument_bytes(kernel),
+        "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
     }
     return Entry(metadata, made.code)
 
@@ -118,4 +123,5 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         stream=default_stream(device),
         maps=_maps(where, data["padding"], data["maps"]),
         captured=kernel.captured,
+        most_blocks=where.resident_blocks(data["threads"]) if data["combined"] else None,
     )

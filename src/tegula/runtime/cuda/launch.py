@@ -110,27 +110,30 @@ def launch_on_device(
 
 def _configuration(compiled: CudaCompiled, blocks: int) -> bytes:
     """How a kernel is launched in its device's default stream; kept for the next launch of that size."""
-    _check_blocks(compiled, blocks)
-    known = compiled.configurations
+    grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
     if len(known) >= MOST_CONFIGURATIONS:
         known.clear()
-    made = CONFIGURATION.pack(blocks, 1, 1, compiled.threads, 1, 1, compiled.shared_bytes, LEGACY, 0, 0)
+    made = CONFIGURATION.pack(grid, 1, 1, compiled.threads, 1, 1, compiled.shared_bytes, LEGACY, 0, 0)
     known[blocks] = made
     return made
 
 
-def _check_blocks(compiled: CudaCompiled, blocks: int) -> None:
+def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
+    """How many blocks of the hardware run so many of the launch."""
+    if compiled.most_blocks is not None:
+        return min(blocks, compiled.most_blocks)
     if blocks > MOST_BLOCKS:
         raise LaunchError(
             f"kernel {compiled.name}: {blocks} blocks are more than the {MOST_BLOCKS} of one launch on a GPU",
             "use a larger block_dim, or launch several times",
         )
+    return blocks
 
 
 def _launch(
     compiled: CudaCompiled, blocks: int, packed: bytes, stream: Stream, args: tuple[Any, ...]
 ) -> None:
-    _check_blocks(compiled, blocks)
+    grid = _hardware_blocks(compiled, blocks)
     graph = recording(stream) if recording.active else None
     if graph is not None:
         stream = graph.stream
@@ -139,7 +142,7 @@ def _launch(
     if reports is not None:
         packed = packed[: -len(NO_REPORT)] + struct.pack("<Q", reports.address)
     data = packed if compiled.maps is None else compiled.maps.appended(packed)
-    enqueue(stream, compiled.function, blocks, compiled.threads, compiled.shared_bytes, data, compiled.name)
+    enqueue(stream, compiled.function, grid, compiled.threads, compiled.shared_bytes, data, compiled.name)
     if reports is None:
         return
     if graph is not None:
