@@ -4,6 +4,8 @@ The right operand is a popped tile or its transpose; the left one another, or a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.layout import wgmma_share
 from tegula.ops.buffer import BufNew, BufRead, BufView
@@ -66,7 +68,7 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
             pipe.owner.attrs["swizzled"] = True
 
 
-def _complete(kernel: Kernel, products: list[Op]) -> None:
+def _complete(kernel: Kernel, products: Sequence[Op]) -> None:
     """All products are complete at once, because waits count those in flight, and some cannot be."""
     for op in products:
         op.attrs["wait"] = True
