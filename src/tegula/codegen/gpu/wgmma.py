@@ -15,7 +15,7 @@ from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
 from tegula.layout import wgmma_share
 from tegula.ops.buffer import BufView
-from tegula.ops.group import RegisterProduct
+from tegula.ops.group import RegisterProduct, SharedProduct
 from tegula.passes.select_products import is_transpose
 from tegula.types import TileType, bfloat16, element_bytes, scalar_of
 
@@ -102,13 +102,27 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
 
 
 def product_wait(s: GpuState, op: Op) -> None:
-    """The registers of the accumulators go through the wait, so that nothing touches them before it."""
-    held = [[x for parts in s.held[v] for x in parts] for v in op.operands]
+    """The registers of accumulators go through the wait, so that nothing touches them before it; not those of the
+    products that it leaves in flight, which nothing may touch after it either."""
+    young = _youngest(op, op.attrs["pending"])
+    pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
+    held = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
     asm = _Assembly([x for registers in held for x in registers])
     asm.add(f"wgmma.wait_group.sync.aligned {op.attrs['pending']};")
     made = iter(asm.emit(s))
-    for result, registers in zip(op.results, held, strict=True):
+    for (_, result), registers in zip(pairs, held, strict=True):
         s.bind(result, [next(made) for _ in registers])
+    for v, result in zip(op.operands, op.results, strict=True):
+        if v in young:
+            s.held[result] = s.held[v]
+
+
+def _youngest(wait: Op, count: int) -> set[Value]:
+    """The accumulators of the last products before a wait, as far as they stand in its region."""
+    assert wait.parent is not None
+    ops = wait.parent.ops
+    before = [op for op in ops[: ops.index(wait)] if isinstance(op, SharedProduct | RegisterProduct)]
+    return {op.result for op in (before[-count:] if count else []) if not op.attrs.get("wait", True)}
 
 
 class _Memory:
