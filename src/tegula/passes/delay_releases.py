@@ -36,4 +36,4 @@ def _users_of_reads(release: Op, before: list[Op], users: dict[Value, set[Op]]) 
     reads = [
         op for op in before if isinstance(op, BufRead) and popped_from(op.operands[0], release.operands[0])
     ]
-    return set().union(*(users.get(op.result, set()) for op in reads))
+    return set[Op]().union(*(users.get(op.result, set()) for op in reads))
