@@ -1,5 +1,5 @@
-"""Generated kernels: any roles, pipes between them, and orders of filling, popping and use. What they compute, and which
-of them deadlock with which waits, is the same on the device and in the interpreter."""
+"""Generated kernels: any roles, pipes between them, and orders of filling, popping and use. What they compute, and
+which of them deadlock with which waits, is the same on the device and in the interpreter."""
 
 from __future__ import annotations
 
@@ -38,7 +38,13 @@ class Program:
         producer = self.rng.randrange(self.roles)
         others = [r for r in range(self.roles) if r != producer]
         consumers = sorted(self.rng.sample(others, self.rng.randint(1, min(2, len(others)))))
-        return producer, consumers, self.rng.randint(1, 4), self.rng.choice(("load", "push")), self.rng.randint(1, 2)
+        return (
+            producer,
+            consumers,
+            self.rng.randint(1, 4),
+            self.rng.choice(("load", "push")),
+            self.rng.randint(1, 2),
+        )
 
     def _role(self, role: int) -> None:
         self.lines += [
