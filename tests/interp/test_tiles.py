@@ -10,6 +10,7 @@ from kernel_maker import KernelMaker
 from tegula.errors import InternalError, OutOfBounds
 from tegula.interp.machine import HANDLERS
 from tegula.ops import REGISTRY
+from tegula.ops.schedule import ScheduleOp
 from tegula.types import (
     ArrayType,
     MatType,
@@ -28,8 +29,9 @@ LOAD = {"bounds_check": True, "aligned": False}
 
 
 def test_every_op_is_known():
-    unknown = [n for n, c in REGISTRY.items() if n not in HANDLERS and n != "yield" and not hasattr(c, "ref")]
-    assert unknown == []
+    """But for those that only the hardware runs."""
+    others = {n: c for n, c in REGISTRY.items() if n != "yield" and not issubclass(c, ScheduleOp)}
+    assert [n for n, c in others.items() if n not in HANDLERS and not hasattr(c, "ref")] == []
 
 
 def loaded(m: KernelMaker, array, shape, *offsets: int, fill=0, **attrs):
