@@ -164,7 +164,8 @@ def run_register_product(m: Machine, op: Op, mask: Mask) -> Any:
 @handles("group.product_wait")
 def run_product_wait(m: Machine, op: Op, mask: Mask) -> Any:
     """Products are complete at once."""
-    return tuple(m.env[v] for v in op.operands)
+    tiles = tuple(m.env[v] for v in op.operands)
+    return tiles[0] if len(tiles) == 1 else tiles
 
 
 # Asynchronous copies ----------------------------------------------------------------------------------------
