@@ -50,8 +50,10 @@ from tegula.runtime.device import (
     synchronize,
     synchronize_device,
 )
+from tegula.runtime.gradcheck import GradientMismatch, gradcheck
 from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch, launch_tiled
+from tegula.runtime.tape import Tape
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
 _NOT_OURS = ("annotations", "Any", "import_module")
@@ -116,7 +118,10 @@ __all__ = [
         "get_devices",
     ),
     *(
+        "GradientMismatch",
         "Kernel",
+        "Tape",
+        "gradcheck",
         "is_cpu_available",
         "kernel",
         "launch",

@@ -275,6 +275,25 @@ class SharedMemoryExceeded(CompileError):
     HELP = "use smaller tiles or fewer of them at a time"
 
 
+# Gradients -----------------------------------------------------------------------------------------------------------
+
+
+class NoGradient(CompileError):
+    """A gradient that would flow through an op without one."""
+
+    CODE = "no-gradient"
+    MESSAGE = "a gradient would flow through {op}: {why}"
+    HELP = "compute this part in a kernel without gradients, or from values that need none"
+
+
+class OverwrittenArray(CompileError):
+    """A value that gradients need again and that the kernel has overwritten in its array."""
+
+    CODE = "overwritten-array"
+    MESSAGE = "the gradient needs what {op} read of '{array}' here, which this kernel overwrites"
+    HELP = "write the result to another array"
+
+
 # Launch --------------------------------------------------------------------------------------------------------------
 
 

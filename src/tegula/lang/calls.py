@@ -83,6 +83,8 @@ class Calls(State):
     library: Mapping[str, FuncDef]
     captures: Captures
     launch: LaunchClass
+    differentiable: bool = False
+    """Whether functions with a derivative of their own stay calls."""
 
     def call_node(self, node: ast.Call) -> Any:
         callee = self.expr(node.func)

@@ -24,12 +24,17 @@ from tegula.verify import verify
 Observer = Callable[[str, Kernel], None]
 
 
-def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
-    """What every target shares: cooperation is checked, objects become values, arithmetic is simplified and fused."""
+def check(kernel: Kernel) -> None:
+    """Errors for cooperative ops that only some threads of a block reach."""
     verify(kernel)
     errors = check_cooperation(kernel, analyse(kernel))
     if errors:
         raise errors[0] if len(errors) == 1 else CompileErrors(errors)
+
+
+def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
+    """What every target shares: cooperation is checked, objects become values, arithmetic is simplified and fused."""
+    check(kernel)
     for step in (promote_buffers, simplify, contract_fma):
         step(kernel)
         _seen(step.__name__, kernel, observe)

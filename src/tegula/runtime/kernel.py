@@ -67,6 +67,8 @@ class Kernel(KernelDef):
         """Compiled forms by what `resolve` makes of the arguments."""
         self.ready: Ready = {}
         self.latest: Specialisation | None = None
+        self.adjoints: dict[tuple[int, ...], Any] = {}
+        """Its adjoint kernels, by the positions of the arrays that have gradients."""
         self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
         self._quick: Quick | None = None

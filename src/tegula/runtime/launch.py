@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -15,11 +15,13 @@ import numpy as np
 from tegula.backend import pool
 from tegula.errors import LaunchError
 from tegula.ir import LaunchClass
+from tegula.runtime.adjoint import Adjoint, adjoint_of, gradients
 from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel
-from tegula.runtime.resolve import resolve
+from tegula.runtime.recording import recording
+from tegula.runtime.resolve import ours, resolve
 from tegula.runtime.store import disk_cache
 
 if TYPE_CHECKING:
@@ -128,18 +130,52 @@ def launch(
     same, or says it for a kernel without arrays. `stream`: of a CUDA device, by default that of this thread.
     `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch
     is complete on return; on a GPU it runs later, and what the kernel found is raised when its stream is next waited
-    for. LaunchError for arguments that do not fit; CompileError for a kernel that is wrong; RunError for what it found
-    while it ran."""
-    if adjoint or adj_inputs or adj_outputs:
-        raise LaunchError(
-            "gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs="
-        )
+    for. `adjoint`: run the kernel's adjoint instead, with `adj_inputs` and `adj_outputs` as the gradients of the
+    arguments (None: their own); `record_tape`: whether an open tape records the launch. LaunchError for arguments that
+    do not fit; CompileError for a kernel that is wrong; RunError for what it found while it ran."""
     if record_cmd:
         raise LaunchError(
             "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
         )
     _check_kernel(kernel)
-    _run(kernel, _dims(dim), _block_size(kernel, block_dim), inputs, outputs, device, stream)
+    if adjoint:
+        grads = [*_padded(adj_inputs, len(inputs)), *_padded(adj_outputs, len(outputs))]
+        made = _planned(_dims(dim), _block_size(kernel, block_dim))
+        run_adjoint(kernel, made, (*inputs, *outputs), grads, stream)
+        return
+    if adj_inputs or adj_outputs:
+        raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
+    _run(kernel, _dims(dim), _block_size(kernel, block_dim), inputs, outputs, device, stream, record_tape)
+
+
+def _padded(grads: Sequence[Any], count: int) -> list[Any]:
+    if len(grads) > count:
+        raise LaunchError(
+            f"{len(grads)} gradients are given for {count} arguments", "give one for each, or None"
+        )
+    return [*grads, *[None] * (count - len(grads))]
+
+
+def run_adjoint(
+    kernel: Kernel,
+    plan: Plan,
+    args: Sequence[Any],
+    grads: Sequence[Any] = (),
+    stream: Stream | None = None,
+    check: Callable[[Adjoint], None] | None = None,
+) -> None:
+    """Run the adjoint of a launch with these arguments: it takes the gradients of what the launch wrote, clears them,
+    and adds to those of what it read. `grads`: gradient arrays in the place of the arguments' own; `check` may raise
+    before anything runs."""
+    args = ours(kernel, tuple(args))
+    found = gradients(args, grads)
+    if not found:
+        return
+    adjoint = adjoint_of(kernel, tuple(found))
+    compiled, packed = resolve(adjoint, plan, (*args, *found.values()))
+    if check is not None:
+        check(adjoint)
+    compiled.launch(plan.blocks, packed, (*args, *found.values()), stream)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -186,6 +222,7 @@ def _run(
     outputs: Sequence[Any],
     device: Device | str | None = None,
     stream: Stream | None = None,
+    record: bool = True,
 ) -> None:
     if type(inputs) not in LISTS or type(outputs) not in LISTS:
         inputs, outputs = _listed("inputs", inputs), _listed("outputs", outputs)
@@ -199,6 +236,8 @@ def _run(
             "leave out device=, or copy the arrays there: a.to(device)",
         )
     compiled.launch(made.blocks, packed, args, stream)
+    if recording.on:
+        recording.launched(kernel, made, ours(kernel, args), compiled.writes, record)
 
 
 LISTS = (list, tuple)

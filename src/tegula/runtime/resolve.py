@@ -25,7 +25,7 @@ KNOWN = frozenset({array, int, float, bool})
 
 def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, bytes]:
     """The compiled form for these arguments, and their bytes. LaunchError for arguments that do not fit."""
-    args = _ours(kernel, args)
+    args = ours(kernel, args)
     found = kernel.quick(plan, args)
     if found is not None:
         return found
@@ -51,7 +51,7 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     return compiled, b"".join([data for _, data in packed]) + plan.packed
 
 
-def _ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments with those of other libraries as ours."""
     if KNOWN.issuperset(map(type, args)):
         return args
