@@ -82,7 +82,15 @@ def gradcheck(
             found.assign(w.astype(found.numpy().dtype))
         n = len(inputs)
         launch(
-            kernel, dim, inputs, outputs, fresh[:n], fresh[n:], adjoint=True, block_dim=block_dim, record_tape=False
+            kernel,
+            dim,
+            inputs,
+            outputs,
+            fresh[:n],
+            fresh[n:],
+            adjoint=True,
+            block_dim=block_dim,
+            record_tape=False,
         )
         products = []
         for a, d in zip(sources, along, strict=True):

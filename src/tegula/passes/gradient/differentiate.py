@@ -15,7 +15,7 @@ from tegula.passes.pipeline import check
 from tegula.passes.promote_buffers import promote_buffers
 from tegula.passes.simplify import simplify
 from tegula.passes.uniformity import analyse
-from tegula.rewrite import clone_region, erase_dead
+from tegula.rewrite import clone_op, erase_dead
 from tegula.types import ArrayType
 from tegula.verify import verify
 
@@ -79,11 +79,13 @@ def inline_calls(region: Region) -> None:
         if not isinstance(op, Call):
             kept.append(op)
             continue
-        inner = dict(zip(op.regions[0].args, op.operands, strict=True))
-        copy = clone_region(op.regions[0], inner)
-        inline_calls(copy)
-        mapping.update(zip(op.results, copy.terminator.operands, strict=True))
-        for made in copy.ops[:-1]:
+        inner: dict[Value, Value] = dict(zip(op.regions[0].args, op.operands, strict=True))
+        body = Region()
+        for nested in op.regions[0].ops:
+            body.append(clone_op(nested, inner))
+        inline_calls(body)
+        mapping.update(zip(op.results, body.terminator.operands, strict=True))
+        for made in body.ops[:-1]:
             made.parent = region
             kept.append(made)
     region.ops = kept

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from tegula.ir import Op, Region, Value
 from tegula.ops.array import ArrayView
+from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.gradient import GradientBuilder, Unreplayable, adjoint_type
@@ -16,11 +17,9 @@ from tegula.passes.gradient.activity import Activity, is_memory, memory_root
 from tegula.passes.gradient.scopes import Primals, Scope
 from tegula.rewrite import clone_op
 from tegula.source import Location
-from tegula.types import BufType, TileType, Type, bool_, int32, is_element, scalar_of
+from tegula.types import BufType, DType, TileType, Type, bool_, int32, is_element, scalar_of
 
 CONTROL = (If, For, While)
-CHEAP = (Const, ArrayView)
-"""Ops that are built anew where they are needed, rather than kept."""
 Mapping = MutableMapping[Value, Value]
 
 
@@ -192,8 +191,8 @@ class Replay(GradientBuilder):
         """In the adjoint of a branch: what the branch computed, and its objects' gradients."""
         found = next(s.branches[op] for s in self.scope.outward() if op in s.branches)
         self.scope.recall(found[which])
-        for inner in op.regions[which].ops:
-            if isinstance(inner, CHEAP):
+        for inner in op.regions[which].ops[:-1]:
+            if _is_cheap(inner):
                 self.copy(inner, Primals(self.scope))
             self.add_shadow(inner)
 
@@ -286,4 +285,14 @@ class Replay(GradientBuilder):
 
 def _is_kept(value: Value) -> bool:
     """Whether a branch gives out a value: memory stays, and what is cheap is computed again."""
-    return not is_memory(value) and not isinstance(value.owner, CHEAP)
+    return not is_memory(value) and not (isinstance(value.owner, Op) and _is_cheap(value.owner))
+
+
+def _is_cheap(op: Op) -> bool:
+    """Whether an op is built anew where it is needed, rather than its result kept: constants, views of arrays, and
+    integers and conditions, whose form says which elements of a tile they mean."""
+    if isinstance(op, Const | ArrayView):
+        return True
+    assert isinstance(op, TileOp)
+    plain = op.PURE and not op.COOPERATIVE and not op.regions
+    return plain and all(isinstance(r.type, DType) and not r.type.is_float for r in op.results)
