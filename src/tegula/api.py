@@ -17,7 +17,7 @@ from tegula.errors import (
 )
 from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
 from tegula.lang.capture import CONSTANTS
-from tegula.lang.decorators import constant, func, func_native, pipelined, static
+from tegula.lang.decorators import constant, func, func_grad, func_native, func_replay, pipelined, static
 from tegula.lang.definition import PublicFunction
 from tegula.ops import PUBLIC
 from tegula.runtime.array import (
@@ -113,7 +113,9 @@ __all__ = [
         "full",
         "full_like",
         "func",
+        "func_grad",
         "func_native",
+        "func_replay",
         "get_device",
         "get_devices",
     ),

@@ -12,12 +12,13 @@ import numpy as np
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
-from tegula.ir import LaunchClass, Region, Value
+from tegula.ir import LaunchClass, Value
 from tegula.lang import explain
 from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolve
 from tegula.lang.capture import Builtin, Opaque, capture
 from tegula.lang.captures import Captures
 from tegula.lang.definition import NO_DEFAULT, FuncDef, Parameter, PublicFunction, signature_text
+from tegula.lang.derivatives import call_with_derivative, derivative
 from tegula.lang.flow import Flow
 from tegula.lang.state import (
     FAILED,
@@ -35,9 +36,7 @@ from tegula.ops import PUBLIC
 from tegula.ops.base import TypeRule
 from tegula.ops.build_math import convert
 from tegula.ops.builder import LITERALS, OpBuilder
-from tegula.ops.control import Yield
 from tegula.ops.debug import Print, PrintTile
-from tegula.ops.gradient import Call, has_adjoint
 from tegula.ops.lane import Tid
 from tegula.types import (
     BufType,
@@ -355,48 +354,19 @@ class Calls(State):
         if narrow is not None and f.in_float32:
             return self._in_float32(f, args, narrow, node)
         chosen, ordered = self._overload(f, args, kwargs, node)
-        rule = self._derivative(f, chosen) if self.differentiable else None
-        if rule is not None:
-            return self._call_with_derivative(chosen, rule, ordered, node)
-        return self._inlined(chosen, ordered, node)
+        if self.differentiable:
+            rule = derivative(self, f, chosen)
+            if rule is not None:
+                return call_with_derivative(self, chosen, rule, ordered, node)
+            chosen = chosen.replay or chosen
+        return self.inlined(chosen, ordered, node)
 
-    def _inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
+    def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
+        """A function traced here with these arguments."""
         d = chosen.definition
         names = self._parameters(chosen.name, d.parameters, ordered, node)
         frame = Frame(d.source, d.flow, self.captures.lookup(d), names, self.builder.loc, identity=chosen)
         return self.inline(frame, d.source.tree.body, chosen.name, node)
-
-    def _derivative(self, f: FuncDef, chosen: FuncDef) -> FuncDef | None:
-        """The function that gives the adjoints of another one's arguments; None where that is differentiated as it is
-        written."""
-        if f is self.library.get(f.name):
-            return self.library.get(f"_{f.name}_adjoint")
-        return None
-
-    def _call_with_derivative(
-        self, chosen: FuncDef, rule: FuncDef, ordered: Sequence[Any], node: ast.AST | None
-    ) -> Any:
-        """A `call` op of a function of elements, with its body and its adjoint."""
-        annotations = [p.annotation for p in chosen.definition.parameters]
-        args = [
-            self.builder.value(x, a if is_element(a) else None)
-            for x, a in zip(ordered, annotations, strict=True)
-        ]
-        body = Region([v.type for v in args])
-        self.differentiable = False
-        try:
-            with self.within(body):
-                result = self._inlined(chosen, body.args, node)
-                self.builder.emit(Yield, _values(self.builder, result))
-            made = [v.type for v in body.terminator.operands]
-            adjoint = Region([*(v.type for v in args), *made, *(t for t in made if has_adjoint(t))])
-            with self.within(adjoint):
-                grown = self.call_function(rule, list(adjoint.args), {}, node)
-                self.builder.emit(Yield, _values(self.builder, grown))
-        finally:
-            self.differentiable = True
-        results = self.builder.emit(Call, args, {"name": chosen.name}, [body, adjoint])
-        return tuple(results) if isinstance(result, tuple) else results[0]
 
     def _in_float32(self, f: FuncDef, args: list[Any], narrow: DType, node: ast.AST | None) -> Any:
         """A function of 16-bit floats: the float32 result, rounded once."""
@@ -583,11 +553,6 @@ class Calls(State):
             what = f"{name} returns a value on some paths only"
             raise E.TypeMismatch(self.location(node), what=what)
         return result
-
-
-def _values(builder: OpBuilder, result: Any) -> list[Value]:
-    """What a function returned, as values."""
-    return [builder.value(x) for x in (result if isinstance(result, tuple) else (result,))]
 
 
 def counted(n: int, what: str) -> str:
