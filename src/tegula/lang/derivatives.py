@@ -75,7 +75,8 @@ def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Seq
     d, builder = rule.definition, tracer.builder
     names = [p.name for p in d.parameters]
     if len(names) != len(args) + len(grads):
-        what = f"{rule.name} is a gradient of {len(args)} arguments and {len(grads)} results, it has {len(names)} parameters"
+        wanted = f"{len(args)} arguments and {len(grads)} results"
+        what = f"{rule.name} is the gradient of a function of {wanted}, but has {len(names)} parameters"
         help = "its parameters are the function's, then the adjoint of each result that is a float"
         raise E.WrongArguments(d.location, what=what, help=help)
     tree = _Adjoints(names[: len(args)]).visit(copy.deepcopy(d.source.tree))

@@ -10,7 +10,7 @@ import numpy as np
 from tegula.ir import Region, Value
 from tegula.ops.base import TileOp, TypeRule, require
 from tegula.ops.convert import convert
-from tegula.ops.scalar import Mul
+from tegula.ops.scalar import Const, Mul
 from tegula.ops.tile import TileFull, TilePermute, tile_type
 from tegula.types import TileType, Type, from_numpy, scalar_of
 
@@ -71,7 +71,7 @@ class TileMatmul(TileOp):
         if b.wanted(self.operands[1]):
             grads[1] = _product(b, _transposed(b, a), g, alpha, tile_type(c.type))
         if b.wanted(self.operands[2]):
-            grads[2] = b.map(lambda xs: b.one(Mul, xs), [g, beta])
+            grads[2] = g if _is_one(beta) else b.map(lambda xs: b.one(Mul, xs), [g, beta])
         if b.wanted(self.operands[3]):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
             grads[3] = b.total(
@@ -84,6 +84,10 @@ class TileMatmul(TileOp):
 
 def _transposed(b: GradientBuilder, tile: Value) -> Value:
     return b.one(TilePermute, [tile], {"perm": (1, 0)})
+
+
+def _is_one(x: Value) -> bool:
+    return isinstance(x.owner, Const) and x.owner.attrs["value"] == 1
 
 
 def _product(b: GradientBuilder, x: Value, y: Value, factor: Value, to: TileType) -> Value:

@@ -111,6 +111,7 @@ class Kernel(KernelDef):
         """Forget all compiled forms."""
         self.ready.clear()
         self.forms.clear()
+        self.adjoints.clear()
         self._forms.clear()
         self.latest = None
 

@@ -10,6 +10,7 @@ from tegula.ops.gradient import Call, Unreplayable, adjoint_type
 from tegula.passes.gradient.activity import Activity, memory_root
 from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
+from tegula.passes.gradient.rounds import shorten
 from tegula.passes.overlap import overlap
 from tegula.passes.pipeline import check
 from tegula.passes.promote_buffers import promote_buffers
@@ -48,6 +49,9 @@ def differentiate(
     )
     adjoint.captured = kernel.captured
     inline_calls(body)
+    erase_dead(adjoint, objects=True)
+    verify(adjoint)
+    shorten(adjoint, made.replays)
     erase_dead(adjoint, objects=True)
     verify(adjoint)
     _check_replayed(kernel, adjoint)

@@ -14,6 +14,7 @@ from tegula.ops.gradient import GradientBuilder, Unreplayable, adjoint_type
 from tegula.ops.scalar import Add, Const, Mul
 from tegula.ops.tile import TileEmpty
 from tegula.passes.gradient.activity import Activity, is_memory, memory_root
+from tegula.passes.gradient.rounds import Replay as Again
 from tegula.passes.gradient.scopes import Primals, Scope
 from tegula.rewrite import clone_op
 from tegula.source import Location
@@ -31,9 +32,10 @@ def named(op: Op) -> str:
 class Replay(GradientBuilder):
     """The forward half of the adjoint builder."""
 
-    __slots__ = ("activity", "scope")
+    __slots__ = ("activity", "replays", "scope")
 
     activity: Activity
+    replays: list[Again]
     scope: Scope
 
     @contextmanager

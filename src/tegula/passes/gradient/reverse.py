@@ -17,6 +17,7 @@ from tegula.ops.lane import Tid
 from tegula.ops.tile import TileExtract
 from tegula.passes.gradient.activity import Activity
 from tegula.passes.gradient.replay import Replay, named
+from tegula.passes.gradient.rounds import Replay as Again
 from tegula.passes.gradient.scopes import Scope
 from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType, TileType, is_element, scalar_of
@@ -44,6 +45,7 @@ class Reverse(Replay):
         self.activity = activity
         self.known = known
         self._lane: Value | None = None
+        self.replays = []
 
     # What ops ask for ------------------------------------------------------------------------------------------------
 
@@ -265,6 +267,10 @@ class Reverse(Replay):
         zeros = [self.zero(adjoint_type(value.type)) for value, _ in sums]
         bounds = [self.const(0, number), count, self.const(1, number)]
         made = self.emit(For, [*bounds, *starts, *zeros], None, [region])
+        if carried and made:
+            again, backwards = carried[0].owner, made[0].owner
+            assert isinstance(again, Op) and isinstance(backwards, Op)
+            self.replays.append(Again(again, backwards, count))
         for k, g in zip(slots, made[: len(slots)], strict=True):
             if self.wanted(initial[k]):
                 self.add(initial[k], g, self.shared(args[k]))
