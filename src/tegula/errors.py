@@ -290,7 +290,9 @@ class OverwrittenArray(CompileError):
     """A value that gradients need again and that the kernel has overwritten in its array."""
 
     CODE = "overwritten-array"
-    MESSAGE = "the gradient needs what {op} read of '{array}' here, which this kernel overwrites"
+    MESSAGE = (
+        "the gradient needs the elements of '{array}' that are read here, but this kernel overwrites them"
+    )
     HELP = "write the result to another array"
 
 

@@ -62,11 +62,13 @@ class SmoothProgram:
         return f"D({self.r.choice((0.25, 0.5, -0.75, 1.0))})"
 
     def smooth(self, x: str) -> str:
-        return self.r.choice(("tg.sin({})", "tg.tanh({})", "{} * 0.5", "tg.cos({})", "tg.sqrt({0} * {0} + 1.0)")).format(x)
+        return self.r.choice(
+            ("tg.sin({})", "tg.tanh({})", "{} * 0.5", "tg.cos({})", "tg.sqrt({0} * {0} + 1.0)")
+        ).format(x)
 
     def scalar(self, lanes: bool, depth: int = 2) -> str:
         names = self.uniform + (self.varying if lanes else [])
-        leaves = ["a[i, {}]".format(self.r.randint(0, 15)), *(names[-4:] if names else [])]
+        leaves = [f"a[i, {self.r.randint(0, 15)}]", *(names[-4:] if names else [])]
         if lanes:
             leaves += ["a[i, j]", "a[j, 3]"]
         if self.tiles and self.r.random() < 0.4:
@@ -89,8 +91,14 @@ class SmoothProgram:
     def tile(self, shape: tuple[int, ...], depth: int = 2) -> str:
         names = [t for t, s in self.tiles.items() if s == shape]
         size = f"({', '.join(map(str, shape))},)"
-        leaves = [f"tg.tile_load(a[i], shape={shape[0]}, offset={self.r.randint(0, 8)})"] if len(shape) == 1 else []
-        leaves += [f"tg.tile_load(a, shape={size}, offset=({self.place()}, {self.r.randint(0, 4)}))"] * (len(shape) == 2)
+        leaves = (
+            [f"tg.tile_load(a[i], shape={shape[0]}, offset={self.r.randint(0, 8)})"]
+            if len(shape) == 1
+            else []
+        )
+        leaves += [f"tg.tile_load(a, shape={size}, offset=({self.place()}, {self.r.randint(0, 4)}))"] * (
+            len(shape) == 2
+        )
         leaves += names * 2
         if shape == (BLOCK,):
             leaves.append(f"tg.tile({self.scalar(True, 1)})")
@@ -104,7 +112,11 @@ class SmoothProgram:
         made.append(f"({x} / ({y} * {y} + 1.0))")
         made.append(f"tg.tile_scan_inclusive({x}) * 0.3")
         if len(shape) == 2:
-            made += [f"({x} @ {y}) * 0.3", f"tg.tile_transpose({x})", f"({x} + tg.tile_sum({y}, axis=1, keepdims=True))"]
+            made += [
+                f"({x} @ {y}) * 0.3",
+                f"tg.tile_transpose({x})",
+                f"({x} + tg.tile_sum({y}, axis=1, keepdims=True))",
+            ]
         else:
             made.append(f"({x})[::-1]")
         return self.r.choice(made)
@@ -116,7 +128,14 @@ class SmoothProgram:
 
     def statement(self, depth: int) -> None:
         plain = [
-            *(self.new_tile, self.reassign, self.in_place, self.set_element, self.add_element, self.lane_write),
+            *(
+                self.new_tile,
+                self.reassign,
+                self.in_place,
+                self.set_element,
+                self.add_element,
+                self.lane_write,
+            ),
             *(self.view, self.swap, self.new_scalar, self.reduce, self.call, self.part, self.accumulate),
         ]
         nests = [self.branch, self.loop, self.repeat, self.lane_branch, self.lane_loop]
@@ -199,7 +218,9 @@ class SmoothProgram:
 
     def reduce(self) -> None:
         name = self.fresh("u")
-        self.add(f"{name} = tg.tile_{self.r.choice(('sum', 'max', 'min'))}({self.tile(self.r.choice(SHAPES))})[0] * 0.3")
+        self.add(
+            f"{name} = tg.tile_{self.r.choice(('sum', 'max', 'min'))}({self.tile(self.r.choice(SHAPES))})[0] * 0.3"
+        )
         self.uniform.append(name)
 
     def call(self) -> None:

@@ -262,9 +262,13 @@ class BufSet(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
         shadow, at = b.shadow(self.operands[0]), [b.primal(i) for i in self.operands[2:]]
-        g = b.one(BufGet, [shadow, *at])
-        b.check_single_writer(self, self.operands[2:])
-        b.emit(BufSet, [shadow, b.zero(g.type), *at])
+        zero = b.zero(accessed(buffer_type(shadow.type), [i.type for i in at]))
+        if b.together(self):
+            g = b.one(BufGet, [shadow, *at])
+            b.emit(BufSet, [shadow, zero, *at])
+        else:
+            b.check_writers(self, self.operands[1], self.operands[2:])
+            g = b.one(BufExchange, [shadow, zero, *at])
         return (None, g, *[None] * len(at))
 
 
@@ -295,3 +299,24 @@ class BufUpdate(TileOp):
         g = b.one(BufGet, [b.shadow(self.operands[0]), *(b.primal(i) for i in self.operands[2:])])
         rest = [None] * (len(self.operands) - 2)
         return (None, b.unary("neg", g) if self.attrs["op"] == "sub" else g, *rest)
+
+
+class BufExchange(TileOp):
+    """Operands: buffer, value, indices. Puts the value in the place of an element, atomically, once per lane; the
+    result is what was there. Adjoints of element writes use it: of lanes that wrote one element, one takes its gradient."""
+
+    __slots__ = ()
+    NAME = "buf.exchange"
+    PURE = False
+    VARYING = True
+    PLACES = 2
+    NONDIFFERENTIABLE = "gradients of gradients are not supported"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        t = accessed(buffer_type(operands[0]), operands[2:])
+        require_type(operands[1], t, "the tile holds")
+        return [t]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[0]), Effect("write", self.operands[0]))

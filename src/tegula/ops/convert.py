@@ -75,7 +75,8 @@ class Cast(TileOp):
         (x,) = self.operands
         source = scalar_of(element(x.type))
         if not source.is_float:
-            b.refuse(self, "the number came from an integer that floats were rounded to")
+            help = "use tg.floor, tg.trunc or tg.rint, whose derivative is 0 between whole numbers"
+            b.refuse(self, "floats were made integers on the way", help)
         return (b.as_scalar(g, scalar_of(element(b.primal(x).type))),)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from tegula.ir import Region, Value
 from tegula.ops import scalar as S
@@ -99,7 +99,7 @@ class GradientBuilder(KernelBuilder):
         """A copy of the region's ops here; what it yields."""
         raise NotImplementedError
 
-    def refuse(self, op: TileOp, why: str) -> None:
+    def refuse(self, op: TileOp, why: str, help: str = "") -> NoReturn:
         """Report that a gradient would flow where none can."""
         raise NotImplementedError
 
@@ -107,8 +107,8 @@ class GradientBuilder(KernelBuilder):
         """The forward value in its own type."""
         raise NotImplementedError
 
-    def check_single_writer(self, op: TileOp, indices: Sequence[Value]) -> None:
-        """Refuse an element write that several lanes may do together, each with a value of its own."""
+    def check_writers(self, op: TileOp, value: Value, indices: Sequence[Value]) -> None:
+        """Refuse a write of one element by several lanes, each with a value of its own."""
         raise NotImplementedError
 
     @property

@@ -141,7 +141,9 @@ def launch(
     if adjoint:
         grads = [*_padded(adj_inputs, len(inputs)), *_padded(adj_outputs, len(outputs))]
         made = _planned(_dims(dim), _block_size(kernel, block_dim))
-        run_adjoint(kernel, made, (*inputs, *outputs), grads, stream)
+        if not run_adjoint(kernel, made, (*inputs, *outputs), grads, stream):
+            help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
+            raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
         return
     if adj_inputs or adj_outputs:
         raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
@@ -163,19 +165,20 @@ def run_adjoint(
     grads: Sequence[Any] = (),
     stream: Stream | None = None,
     check: Callable[[Adjoint], None] | None = None,
-) -> None:
+) -> bool:
     """Run the adjoint of a launch with these arguments: it takes the gradients of what the launch wrote, clears them,
     and adds to those of what it read. `grads`: gradient arrays in the place of the arguments' own; `check` may raise
-    before anything runs."""
+    before anything runs. False where no argument has a gradient."""
     args = ours(kernel, tuple(args))
     found = gradients(args, grads)
     if not found:
-        return
+        return False
     adjoint = adjoint_of(kernel, tuple(found))
     compiled, packed = resolve(adjoint, plan, (*args, *found.values()))
     if check is not None:
         check(adjoint)
     compiled.launch(plan.blocks, packed, (*args, *found.values()), stream)
+    return True
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:

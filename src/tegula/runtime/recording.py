@@ -12,7 +12,7 @@ from weakref import WeakSet
 class Observer(Protocol):
     """A tape."""
 
-    def launched(self, kernel: Any, plan: Any, args: Sequence[Any]) -> None: ...
+    def launched(self, kernel: Any, plan: Any, args: Sequence[Any], writes: Sequence[int]) -> None: ...
 
     def written(self, target: Any) -> None: ...
 
@@ -35,7 +35,7 @@ class Recording:
         for k in writes:
             self.written(args[k])
         if record and self.tape is not None:
-            self.tape.launched(kernel, plan, args)
+            self.tape.launched(kernel, plan, args, writes)
         self.update()
 
     def written(self, target: Any) -> None:

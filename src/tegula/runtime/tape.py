@@ -11,6 +11,7 @@ from tegula.runtime.adjoint import Adjoint
 from tegula.runtime.array import array
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
+from tegula.types import scalar_of
 
 if TYPE_CHECKING:
     from tegula.runtime.kernel import Kernel
@@ -19,12 +20,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A launch; `time` counts the writes that the tape had seen after it."""
+    """A launch, the positions of the arrays it wrote, and how many writes the tape had seen after it."""
 
     kernel: Kernel
     plan: Plan
     args: Sequence[Any]
+    writes: Sequence[int]
     time: int
+
+    def arrays(self, written: bool) -> Iterator[tuple[int, array]]:
+        """The arrays of floats that were written, or that were only read, by position."""
+        for k, a in enumerate(self.args):
+            if isinstance(a, array) and scalar_of(a.dtype).is_float and (k in self.writes) == written:
+                yield k, a
+
+    @property
+    def has_gradient(self) -> bool:
+        return any(isinstance(a, array) and a.requires_grad for a in self.args)
 
 
 class Tape:
@@ -58,9 +70,9 @@ class Tape:
 
     # Observing -------------------------------------------------------------------------------------------------------
 
-    def launched(self, kernel: Kernel, plan: Plan, args: Sequence[Any]) -> None:
+    def launched(self, kernel: Kernel, plan: Plan, args: Sequence[Any], writes: Sequence[int]) -> None:
         """A kernel was launched while the tape recorded."""
-        self.records.append(Record(kernel, plan, tuple(args), self._time))
+        self.records.append(Record(kernel, plan, tuple(args), tuple(writes), self._time))
 
     def written(self, target: Any) -> None:
         """An array was written, by a launch or by one of its methods."""
@@ -80,6 +92,7 @@ class Tape:
                 "the tape was run backwards already", "record it again, or call tape.zero() before"
             )
         seeds = self._seeds(loss, grads)
+        self._check_connected()
         self._spent = True
         for target, seed in seeds:
             assert target.grad is not None
@@ -114,6 +127,23 @@ class Tape:
             made = array(shape=target.shape, dtype=target.grad.dtype, device=target.device)
             out.append((target, made.fill_(1) if seed is None else made.assign(seed)))
         return out
+
+    def _check_connected(self) -> None:
+        """LaunchError where a gradient would get lost in an array that has none."""
+        lost: list[tuple[Record, int, array]] = []
+        for record in self.records:
+            if not record.has_gradient:
+                continue
+            for k, a in record.arrays(written=False):
+                for writer, at, source in lost:
+                    if a.device == source.device and a.low < source.high and source.low < a.high:
+                        name, made = record.kernel.parameters[k].name, writer.kernel.parameters[at].name
+                        raise LaunchError(
+                            f"kernel {record.kernel.name}: argument '{name}' is what kernel {writer.kernel.name} wrote "
+                            f"as '{made}', an array without a gradient, so none would flow through it",
+                            "make it with requires_grad=True, or launch the first kernel with record_tape=False",
+                        )
+            lost += [(record, k, a) for k, a in record.arrays(written=True) if not a.requires_grad]
 
     def _check(self, record: Record, adjoint: Adjoint) -> None:
         """LaunchError where an array that the adjoint reads was written after the launch."""

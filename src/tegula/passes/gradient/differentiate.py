@@ -8,7 +8,6 @@ from tegula.ops.base import TileOp
 from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, Unreplayable, adjoint_type
 from tegula.passes.gradient.activity import Activity, memory_root
-from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
 from tegula.passes.gradient.rounds import shorten
 from tegula.passes.overlap import overlap
@@ -116,7 +115,7 @@ def _check_replayed(kernel: Kernel, adjoint: Kernel) -> None:
             if k < len(kernel.params) and any(
                 w is kernel.params[k] or overlap(kernel, w, kernel.params[k]) for w in written
             ):
-                raise OverwrittenArray(op.loc, op=named(op), array=kernel.param_names[k])
+                raise OverwrittenArray(op.loc, array=kernel.param_names[k])
 
 
 def _is_written(kernel: Kernel, k: int) -> bool:

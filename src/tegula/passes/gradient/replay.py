@@ -24,9 +24,16 @@ CONTROL = (If, For, While)
 Mapping = MutableMapping[Value, Value]
 
 
+SUBSCRIPTS = {
+    **dict.fromkeys(("array.load", "buf.get", "tile.extract"), "reading an element"),
+    **dict.fromkeys(("array.store", "buf.set"), "writing an element"),
+    **dict.fromkeys(("array.atomic", "buf.update"), "updating an element"),
+}
+
+
 def named(op: Op) -> str:
     """What the user wrote to get the op."""
-    return op.loc.subject or op.NAME.replace(".", "_")
+    return op.loc.subject or SUBSCRIPTS.get(op.NAME, op.NAME.replace(".", "_"))
 
 
 class Replay(GradientBuilder):

@@ -115,12 +115,11 @@ class Reverse(Replay):
         inner.emit(Yield, [made])
         return region
 
-    def refuse(self, op: TileOp, why: str) -> NoReturn:
-        raise NoGradient(op.loc, op=named(op), why=why)
+    def refuse(self, op: TileOp, why: str, help: str = "") -> NoReturn:
+        raise NoGradient(op.loc, op=named(op), why=why, help=help)
 
-    def check_single_writer(self, op: TileOp, indices: Sequence[Value]) -> None:
-        """Lanes that write one element each get its whole gradient, so there may only be one that does."""
-        if self.known is None or any(self.known.varying(i) for i in indices) or self.together(op):
+    def check_writers(self, op: TileOp, value: Value, indices: Sequence[Value]) -> None:
+        if self.known is None or not self.known.varying(value) or any(self.known.varying(i) for i in indices):
             return
         if not self.parted(op) or not _one_lane(op):
             self.refuse(
