@@ -25,7 +25,7 @@ WITHOUT = {
     *("tile.empty", "array.view", "buf.view", "buf.reshape", "print", "print.tile", "assert", "barrier"),
     *("stack.new", "stack.clear", "stack.count"),
 }
-"""Ops whose results carry no gradient, that are constant where they have a derivative, or that the pass itself treats."""
+"""Ops whose results carry no gradient or are constant where they have a derivative, and those the pass itself treats."""
 
 
 def test_every_op_has_an_adjoint_or_says_why_not() -> None:
