@@ -17,8 +17,9 @@ TESTS = Path(__file__).parent
 WITHOUT_MACHINE_CODE = {"gpu_lowering", "ir", "interp", "lang", "passes"}
 
 # Machines that run tests are shared: no deadlines. In CI every run draws the same examples.
-# Folders of tests that run on every kind of device.
-ON_ALL_DEVICES = {"guide", "semantics", "generated", "stdlib"}
+# Folders of tests that run on every kind of device, without what a GPU would wait for without an end.
+ON_ALL_DEVICES = {"guide", "semantics", "generated", "stdlib", "roles"}
+ENDLESS = {"test_deadlocks.py"}
 
 settings.register_profile("tegula", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True, database=None)
@@ -55,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Where there is a GPU, what a kernel must do is asserted there too."""
     path = Path(str(metafunc.definition.path)).relative_to(TESTS)
-    if path.parts[0] in ON_ALL_DEVICES and no_cuda() is None:
+    if path.parts[0] in ON_ALL_DEVICES and path.name not in ENDLESS and no_cuda() is None:
         metafunc.fixturenames.append("on_device")
         devices = [pytest.param("cpu"), pytest.param("cuda:0", marks=pytest.mark.gpu)]
         metafunc.parametrize("on_device", devices, indirect=True)

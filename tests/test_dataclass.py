@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from tegula.dataclass import dataclass, field
+from tegula.dataclass import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +111,11 @@ def test_the_standard_library_knows_them():
     assert dataclasses.asdict(Point(1)) == {"x": 1, "y": 2, "note": ""}
     assert copy.copy(Open(3)) == Open(3)
     assert pickle.loads(pickle.dumps(Open(3))) == Open(3)
+
+
+def test_replacing_keeps_the_other_fields():
+    assert replace(Point(1, 3, "here"), y=4) == dataclasses.replace(Point(1, 3, "here"), y=4) == Point(1, 4)
+    assert replace(Point(1, note="here"), x=2).note == "here"
+    assert replace(Derived(["a"]), extra=6).later == 1
+    with pytest.raises(TypeError, match="unknown"):
+        replace(Point(1), unknown=2)

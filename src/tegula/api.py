@@ -8,6 +8,7 @@ from typing import Any
 from tegula.errors import (
     BrokenPromise,
     CompileError,
+    Deadlock,
     DivisionByZero,
     KernelAssertion,
     LaunchError,
@@ -17,7 +18,18 @@ from tegula.errors import (
 )
 from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
 from tegula.lang.capture import CONSTANTS
-from tegula.lang.decorators import constant, func, func_grad, func_native, func_replay, pipelined, static
+from tegula.lang.decorators import (
+    constant,
+    func,
+    func_grad,
+    func_native,
+    func_replay,
+    persistent_tiles,
+    pipelined,
+    role,
+    static,
+    ws,
+)
 from tegula.lang.definition import PublicFunction
 from tegula.ops import PUBLIC
 from tegula.runtime.array import (
@@ -98,6 +110,7 @@ __all__ = [
     *(
         "BrokenPromise",
         "CompileError",
+        "Deadlock",
         "Device",
         "DivisionByZero",
         "KernelAssertion",
@@ -131,9 +144,12 @@ __all__ = [
         "lookup",
         "ones",
         "ones_like",
+        "persistent_tiles",
         "pipelined",
+        "role",
         "set_device",
         "static",
+        "ws",
     ),
     *("get_cuda_device_count", "get_cuda_devices", "get_preferred_device", "is_cuda_available"),
     *("synchronize", "synchronize_device", "tile", "zeros", "zeros_like"),

@@ -275,6 +275,81 @@ class SharedMemoryExceeded(CompileError):
     HELP = "use smaller tiles or fewer of them at a time"
 
 
+# Roles and pipes ------------------------------------------------------------------------------------------------------
+
+
+class RolePlacement(CompileError):
+    """Roles that are not the end of a kernel, or code that cannot stand beside them."""
+
+    CODE = "role-placement"
+    MESSAGE = "{what}"
+    HELP = "write the roles one after the other at the end of the kernel, and loops and branches inside them"
+
+
+class RoleGroups(CompileError):
+    """Warps that roles cannot have."""
+
+    CODE = "role-groups"
+    MESSAGE = "{what}"
+    HELP = "a block has up to 8 warp groups of 4 warps, each of one role or several smaller ones"
+
+
+class RoleRegisters(CompileError):
+    """Register budgets that the hardware cannot give to roles."""
+
+    CODE = "role-registers"
+    MESSAGE = "{what}"
+    HELP = "leave out registers= to let the compiler choose"
+
+
+class OuterNameInRole(CompileError):
+    """A role that assigns to a name from before the roles."""
+
+    CODE = "role-outer-name"
+    MESSAGE = "'{name}' is bound before the roles: {role} cannot assign to it"
+    HELP = "roles run at the same time: give it another name here, or bind it inside each role"
+
+
+class OuterTileInRole(CompileError):
+    """A role that uses a tile from before the roles."""
+
+    CODE = "role-outer-tile"
+    MESSAGE = "{role} uses a {kind} that was made before the roles"
+    HELP = "make it inside the role; tiles go from one role to another through pipes"
+
+
+class PipeEnds(CompileError):
+    """A pipe that is filled or emptied by the wrong roles, or in two ways."""
+
+    CODE = "pipe-ends"
+    MESSAGE = "{what}"
+    HELP = "a pipe is filled by one role, either with tile_pipe_load or with tile_pipe_push, and popped by others"
+
+
+class PipeBalance(CompileError):
+    """Pops and releases of a pipe that do not match."""
+
+    CODE = "pipe-balance"
+    MESSAGE = "{what}"
+    HELP = "pop equally often on every path, and use a tile before others of its pipe are popped in its place"
+
+
+class ProductInFlight(CompileError):
+    """A tile that is used while a matrix product in flight works on it."""
+
+    CODE = "product-in-flight"
+    MESSAGE = "{what} while a product that {role} it is in flight"
+    HELP = "call tg.tile_matmul_wait() before"
+
+
+class PoppedTileChanged(CompileError):
+    """A change of a tile that was popped from a pipe."""
+
+    CODE = "popped-tile-changed"
+    MESSAGE = "{what} was popped from a pipe and is read-only"
+    HELP = "change a copy of it: tg.copy(...)"
+
+
 # Gradients -----------------------------------------------------------------------------------------------------------
 
 
@@ -356,6 +431,19 @@ class BrokenPromise(RunError):
     a value that differs between threads. Alignment is checked always, the others in debug mode."""
 
     CODE = "broken-promise"
+
+
+class Deadlock(RunError):
+    """No role of a block can go on: each one that has not ended waits for another. `waits`: where, and for what."""
+
+    CODE = "deadlock"
+
+    def __init__(self, kernel: str, block: int, waits: Sequence[tuple[Location, str]]) -> None:
+        self.waits = list(waits)
+        loc, first = waits[0]
+        text = f"no role can go on: {first} (in block {block} of kernel {kernel})"
+        super().__init__(text, loc, "a pipe must be filled as often as each of its consumers pops it")
+        self.notes += self.waits[1:]
 
 
 class InternalError(TegulaError):

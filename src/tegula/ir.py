@@ -126,12 +126,13 @@ class AccessClass:
 
     `align`: bytes that the base and all strides but the innermost are multiples of (1 to 64); `contiguous`: the last
     dimension has unit stride; `dense`: the whole array is packed row-major; `aliases`: positions of the other array
-    arguments whose bytes overlap this one's."""
+    arguments whose bytes overlap this one's; `bulk`: a tensor map can describe it."""
 
     align: int = 1
     contiguous: bool = False
     dense: bool = False
     aliases: tuple[int, ...] = ()
+    bulk: bool = False
 
 
 class Kernel:

@@ -286,6 +286,31 @@ def mma_result(shape: tuple[int, int], warps: int) -> Layout:
     return Layout(shape, registers, threads)
 
 
+def wgmma_share(shape: tuple[int, int], groups: int) -> tuple[int, int, int, int]:
+    """How warp groups are spread over a product of 64 x 8 blocks, with the least padding, rows first: (along rows,
+    along columns), then the blocks of each: (high, wide)."""
+    rows, columns = shape
+
+    def share(down: int) -> tuple[int, int]:
+        return -(-rows // (64 * down)), -(-columns // (8 * (groups // down)))
+
+    def cost(down: int) -> tuple[int, int]:
+        high, wide = share(down)
+        return 64 * high * down * 8 * wide * (groups // down), -down
+
+    down = min(_divisors(groups), key=cost)
+    return (down, groups // down, *share(down))
+
+
+def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
+    """The result of a warp group's tensor core products of 64 rows: in each warp, 16 of them, thread t holds columns
+    2 (t mod 4) and the next of rows t / 4 and t / 4 + 8, every 8 columns."""
+    down, across, high, wide = wgmma_share(shape, groups)
+    registers = (Mode(2, 1), Mode(2, 0, 8), Mode(wide, 1, 8), Mode(high, 0, 64))
+    warps = (Mode(4, 0, 16), Mode(across, 1, 8 * wide), Mode(down, 0, 64 * high))
+    return Layout(shape, registers, (Mode(4, 1, 2), Mode(8, 0), *warps))
+
+
 def fma_result(shape: tuple[int, int], threads: int, vector: int) -> Layout:
     """The result of a product without tensor cores: each thread holds rows and columns spaced so that the threads of a
     warp read neighbouring columns; `vector` consecutive columns at a time."""

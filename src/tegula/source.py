@@ -7,9 +7,8 @@ import inspect
 import linecache
 import textwrap
 from collections.abc import Callable
-from dataclasses import replace
 
-from tegula.dataclass import dataclass, field
+from tegula.dataclass import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from tegula.types import (
     DType,
     ElementType,
     MatType,
+    MbarrierType,
+    PipeType,
     StackType,
     TileType,
     Type,
@@ -34,7 +36,7 @@ from tegula.types import (
 
 INDENT = "  "
 _NAN = struct.pack(">d", math.nan)
-_TYPES = (DType, VecType, MatType, TileType, BufType, ArrayType, StackType)
+_TYPES = (DType, VecType, MatType, TileType, BufType, ArrayType, StackType, PipeType, MbarrierType)
 
 
 # Printing ---------------------------------------------------------------------------------------------------
@@ -445,4 +447,6 @@ _TYPE_PARSERS: dict[str, Callable[[list[str]], Type]] = {
     "buf": lambda p: BufType(_element(p[0]), _shape(p[1]), p[2], _flag(p[3:])),
     "array": lambda p: ArrayType(_element(p[0]), int(p[1])),
     "stack": lambda p: StackType(_element(p[0]), int(p[1])),
+    "mbarrier": lambda p: MbarrierType(int(p[0])),
+    "pipe": lambda p: PipeType(_element(p[0]), _shape(p[1]), int(p[2])),
 }

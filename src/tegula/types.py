@@ -1,4 +1,4 @@
-"""Types of the language and of the IR: element types, tiles, buffers, arrays, stacks."""
+"""Types of the language and of the IR: element types, tiles, buffers, arrays, stacks, pipes."""
 
 from __future__ import annotations
 
@@ -186,7 +186,31 @@ class StackType:
         return f"stack<{self.dtype},{self.capacity}>"
 
 
-Type: TypeAlias = DType | VecType | MatType | TileType | BufType | ArrayType | StackType
+@dataclass(frozen=True, slots=True)
+class PipeType:
+    """A circular buffer of `stages` tiles in shared memory, from one role to others."""
+
+    dtype: ElementType
+    shape: tuple[int, ...]
+    stages: int
+
+    def __str__(self) -> str:
+        return f"pipe<{self.dtype},[{','.join(map(str, self.shape))}],{self.stages}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MbarrierType:
+    """Memory barriers in shared memory, one for each of `stages`."""
+
+    stages: int
+
+    def __str__(self) -> str:
+        return f"mbarrier<{self.stages}>"
+
+
+Type: TypeAlias = (
+    DType | VecType | MatType | TileType | BufType | ArrayType | StackType | PipeType | MbarrierType
+)
 
 
 def scalar_of(t: ElementType) -> DType:

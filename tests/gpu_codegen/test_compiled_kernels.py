@@ -4,40 +4,18 @@ have."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from gpu_code import assembled, lowered
 
 import tegula as tg
 from tegula.backend import ptx
-from tegula.backend.llvm import compile_ptx
-from tegula.codegen.gpu import GpuCode, lower_kernel
 from tegula.ops.control import Yield
-from tegula.passes.pipeline import for_gpu, prepare
-from tegula.runtime.array import SPECIALISATIONS
-from tegula.runtime.compile import trace
-from tegula.runtime.launch import plan
-from tegula.runtime.resolve import overlaps, specialisation
-from tegula.target import get_cuda_target
 
 ASSEMBLER = bool(ptx.candidates())
-
-
-def lowered(kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int) -> GpuCode:
-    ours = [tg.array(a) if isinstance(a, np.ndarray) else a for a in args]
-    found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, ours, strict=True)]
-    wanted = specialisation(found, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(ours)))
-    made = trace(kernel, wanted.types, wanted.launch, wanted.access)
-    prepare(made)
-    return lower_kernel(made, for_gpu(made), get_cuda_target("sm_90a"))
-
-
-def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
-    text = compile_ptx(code.text, arch)
-    return text, ptx.compile_cubin(text, arch)
 
 
 def ones(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -134,9 +112,11 @@ def test_every_op_is_lowered_or_emitted() -> None:
     from tegula.codegen.gpu.kernel import _RULES as RULES
     from tegula.ops import REGISTRY
     from tegula.ops.control import For, If, While
+    from tegula.ops.roles import PipeNew
     from tegula.ops.tile import TileArgReduce
+    from tegula.passes.lower_pipes import _RULES as PIPED
     from tegula.passes.lower_tiles import _RULES as LOWERED
 
-    handled = {*RULES, *LANE_RULES, *LOWERED, TileArgReduce, If, For, While, Yield}
+    handled = {*RULES, *LANE_RULES, *LOWERED, *PIPED, PipeNew, TileArgReduce, If, For, While, Yield}
     left = [op.NAME for op in REGISTRY.values() if op not in handled and not issubclass(op, STRAIGHT)]
     assert not left

@@ -14,6 +14,7 @@ from tegula import interp
 from tegula.ir import Kernel, Op
 from tegula.ops.group import Barrier
 from tegula.passes.pipeline import Distribution, for_gpu, prepare
+from tegula.target import get_cuda_target
 
 
 @dataclass
@@ -33,7 +34,7 @@ def tiled(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int)
 def lowered(launch: Launch) -> tuple[Kernel, Distribution]:
     kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
     prepare(kernel)
-    return kernel, for_gpu(kernel)
+    return kernel, for_gpu(kernel, get_cuda_target())
 
 
 def copies(args: Sequence[Any]) -> list[Any]:

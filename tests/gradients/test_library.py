@@ -95,3 +95,17 @@ def test_narrow_floats(dtype: Any) -> None:
     np.testing.assert_allclose(
         x.grad.numpy().astype(np.float64), wanted, rtol=2e-2 if dtype.bits == 16 else 1e-6
     )
+
+
+def test_fast_functions() -> None:
+    @tg.kernel
+    def kernel(x, y):
+        i = tg.tid()
+        y[i] = tg.fast.exp2(x[i])
+
+    x = tg.array([-1.0, 0.0, 0.5, 3.0], dtype=float, requires_grad=True)
+    y = tg.zeros(4, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(kernel, 4, inputs=[x], outputs=[y])
+    tape.backward(grads={y: np.ones(4)})
+    np.testing.assert_allclose(x.grad.numpy(), np.exp2(x.numpy()) * np.log(2.0), rtol=1e-5)

@@ -47,5 +47,6 @@ def test_assembles_for_a_gpu(name: str) -> None:
     launch = adjoint_launch(CASES[name])
     kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
     prepare(kernel)
-    code = lower_kernel(kernel, for_gpu(kernel), get_cuda_target("sm_90a"))
+    target = get_cuda_target("sm_90a")
+    code = lower_kernel(kernel, for_gpu(kernel, target), target)
     assert ptx.compile_cubin(compile_ptx(code.text, "sm_90a"), "sm_90a").spill_bytes == 0

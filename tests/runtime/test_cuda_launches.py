@@ -117,6 +117,29 @@ def test_a_kernel_without_arrays_runs_on_the_current_device(driver: PretendDrive
     assert capsys.readouterr().out == "5\n"
 
 
+@tg.kernel
+def total(a: tg.array1d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    tg.tile_atomic_add(result, tg.tile_sum(tg.tile(a[i])))
+
+
+def test_combined_blocks_fill_the_device_once(driver: PretendDriver) -> None:
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    total.unload()
+    few, many = (tg.zeros(n, device="cuda:0") for n in (512, 1 << 20))
+    result, side = tg.zeros(1, device="cuda:0"), tg.Stream("cuda:0")
+    for a in (few, many):
+        tg.launch(total, len(a), [a, result])
+        tg.launch(total, len(a), [a, result], stream=side)
+    assert [x[0] for x in driver.launches] == [2, 2, 132 * 8, 132 * 8]
+    tg.config.mode = "debug"
+    try:
+        tg.launch(total, 1 << 20, [many, result])
+    finally:
+        tg.config.mode = "release"
+    assert driver.launches[-1][0] == 4096
+
+
 def test_too_many_blocks(driver: PretendDriver) -> None:
     args = tuple(arrays())
     tg.launch(add, 1000, args)
@@ -450,6 +473,20 @@ def test_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
     assert tg.array(Tensor(a), copy=False).ptr == a.ptr
     assert driver.launches == [(4, 256, 0, 1)] * 3 and driver.calls.count("cuModuleLoadDataEx") == 1
+
+
+def test_a_tensor_that_was_seen_is_looked_at_again(driver: PretendDriver, torch: SimpleNamespace) -> None:
+    """Tensors change their memory and shape in place; the quick way must not go by the object."""
+    a, b, c = arrays()
+    given = [Tensor(a), Tensor(b), Tensor(c)]
+    for _ in range(2):
+        tg.launch(add, 1000, given)
+    given[2].a = moved = tg.zeros(1000, device="cuda:0")
+    tg.launch(add, 1000, given)
+    np.testing.assert_array_equal(moved.numpy(), 2 * np.arange(1000))
+    given[1].dtype = "torch.int32"
+    with pytest.raises(tg.LaunchError, match="argument 'b': expected array1d.float32., got array"):
+        tg.launch(add, 1000, given)
 
 
 def test_the_current_stream_of_the_tensors_is_used(driver: PretendDriver, torch: SimpleNamespace) -> None:

@@ -261,3 +261,15 @@ def test_vectors_of_another_type_are_refused_not_copied():
     assert (single == 2.0).all()
     with pytest.raises(tg.LaunchError, match="another type"):
         tg.launch(moved, 2, inputs=[double])
+
+
+@tg.kernel
+def misspelt(a: tg.array[float]):
+    tg.tile_store(a, tg.tile_zeros(tg.float32, (4,)))
+
+
+def test_a_refused_kernel_shows_no_functions_of_the_compiler():
+    with pytest.raises(tg.CompileError) as refused:
+        tg.launch_tiled(misspelt, 1, inputs=[tg.zeros(4)], block_dim=4)
+    assert [entry.name for entry in refused.traceback[1:]] == ["launch_tiled", "_run"]
+    assert refused.value.__cause__ is None

@@ -56,9 +56,11 @@ def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def _contents(root: Path, paths: list[str]) -> bytes:
     digest = hashlib.sha256()
+    start = len(str(root)) + 1
     for path in paths:
-        data = Path(path).read_bytes()
-        digest.update(f"{os.path.relpath(path, root)} {len(data)}\n".encode() + data)
+        with open(path, "rb", buffering=0) as file:
+            data = file.read()
+        digest.update(f"{path[start:]} {len(data)}\n".encode() + data)
     return digest.digest()
 
 

@@ -14,7 +14,7 @@ from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.debug import Assert, Print
-from tegula.ops.lane import Tid
+from tegula.ops.lane import BlockCount, BlockIndex, LaneIndex, Tid
 from tegula.ops.stack import StackCount
 from tegula.ops.tile import TileExtract
 from tegula.types import (
@@ -146,9 +146,7 @@ def buffer_view(s: State, op: Op) -> None:
 
 
 def sliced(s: State, source: View, starts: list[str], attrs: dict[str, tuple[int, ...]]) -> View:
-    pointer = s.memory.at(source, starts)
-    strides = tuple(source.strides[d] * step for d, step in zip(attrs["dims"], attrs["steps"], strict=True))
-    return View(pointer, source.dtype, tuple(attrs["shape"]), strides, source.component_stride)
+    return source.sliced(s.memory, starts, attrs)
 
 
 def reshaped(source: View, shape: tuple[int, ...]) -> View:
@@ -238,15 +236,17 @@ def _stack_count(s: State, op: Op) -> Components:
 # Thread index --------------------------------------------------------------------------------------------------------
 
 
-def thread_component(s: State, k: int, uniform: bool) -> str:
-    """Component k of the thread index, i32. `uniform`: the block's, else the lane's."""
+def thread_component(s: State, k: int, uniform: bool, block: str | None = None) -> str:
+    """Component k of the thread index, i32. `uniform`: the block's, else the lane's. `block`: its number, an i64."""
     launch, code = s.kernel.launch, s.code
+    block = block or s.block
     last = launch.ndim - 1
     if launch.last_is_block:
         if k == last:
-            return "0" if uniform else code.emit(f"trunc i64 {s.lane} to i32")
-        return _unflattened(s, s.block, k, last)
-    base = code.emit(f"mul i64 {s.block}, {s.block_dim}")
+            lane = "0" if uniform else s.lane
+            return code.emit(f"trunc i64 {s.memory.add(lane, str(s.first_lane))} to i32")
+        return _unflattened(s, block, k, last)
+    base = s.first_thread(block)
     if uniform:
         return _unflattened(s, base, k, launch.ndim)
     if launch.ndim == 1:
@@ -266,6 +266,20 @@ def _unflattened(s: State, linear: str, k: int, rank: int) -> str:
     return code.emit(f"trunc i64 {linear} to i32")
 
 
+def _lane_index(s: State, op: Op) -> Components:
+    return (s.code.emit(f"trunc i64 {s.lane} to i32"),)
+
+
+def _block_index(s: State, op: Op) -> Components:
+    return (s.code.emit(f"trunc i64 {s.block} to i32"),)
+
+
+def _block_count(s: State, op: Op) -> Components:
+    n = s.kernel.launch.block_dim
+    rounded = s.code.emit(f"add i64 {s.launched}, {n - 1}")
+    return (s.code.emit(f"trunc i64 {s.code.emit(f'udiv i64 {rounded}, {n}')} to i32"),)
+
+
 # Reports -------------------------------------------------------------------------------------------------------------
 
 
@@ -280,7 +294,7 @@ def report_unless(s: State, ok: str, site: int, values: list[str]) -> None:
     code.place(done)
 
 
-def report(s: State, site: int, values: list[str]) -> None:
+def report(s: State, site: int | str, values: list[str]) -> None:
     """Append a record {site, block, lane, values...} to the host's buffer, if it has room."""
     code = s.code
     at = code.emit("atomicrmw add ptr %report, i64 1 monotonic, align 8")
@@ -335,6 +349,9 @@ _RULES = {
     BufUpdate: _update,
     BufExchange: _exchange,
     StackCount: _stack_count,
+    LaneIndex: _lane_index,
+    BlockIndex: _block_index,
+    BlockCount: _block_count,
     Print: _print,
     Assert: _assert,
 }

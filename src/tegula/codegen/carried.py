@@ -6,14 +6,13 @@ holds nothing any more, or to a spare one, and the next round finds it there: on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from tegula.codegen import tiles
 from tegula.codegen.state import State, tile_of
 from tegula.codegen.storage import View
 from tegula.codegen.sweep import fused, tree
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.ir import Op, Region, Value
 from tegula.ops.control import For, If, While, is_condition
 from tegula.ops.linear import TileMatmul

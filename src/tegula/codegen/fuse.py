@@ -8,6 +8,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import If
 from tegula.ops.linear import TileMatmul
+from tegula.ops.roles import PipePush
 from tegula.ops.tile import (
     TileArange,
     TileAtomic,
@@ -28,7 +29,19 @@ from tegula.types import ArrayType
 
 FREE = (TileFull, TileArange, TileEmpty)
 POINTWISE = (TileMap, TileLoad, TileFillAbsent, TileMarkPartial, TileBroadcast)
-CONSUMERS = (TileMap, TileStore, TileAtomic, TileReduce, BufNew, BufWrite, TileFillAbsent, TileMarkPartial)
+CONSUMERS = (
+    *(
+        TileMap,
+        TileStore,
+        TileAtomic,
+        TileReduce,
+        BufNew,
+        BufWrite,
+        PipePush,
+        TileFillAbsent,
+        TileMarkPartial,
+    ),
+)
 
 
 class Fusion:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tegula.codegen import products, tiles
+from tegula.codegen import products, roles, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
 from tegula.codegen.carried import CarriedTiles, join, offer
 from tegula.codegen.checks import check_access, check_division, check_uniform
@@ -35,6 +35,7 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
 from tegula.ops.lane import Lanes, LaneUniform, Tid, TileFromLanes, TileFromThread, TileToLanes
 from tegula.ops.linear import TileMatmul
+from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.stack import StackClear, StackNew, StackPop, StackPush
 from tegula.ops.tile import (
     TileArgReduce,
@@ -99,6 +100,7 @@ def _module(s: State, entry: list[str]) -> str:
     return "\n".join(
         [
             *(text for _, text in s.products.values()),
+            *([roles.DECLARATIONS, *s.functions] if s.functions else []),
             function,
             f"attributes #0 = {{ {attributes} }}",
             f"attributes #1 = {{ noinline {attributes} }}",
@@ -135,7 +137,7 @@ class _Walk:
         for _ in range(s.kernel.launch.ndim):
             s.dims.append(self.slot(at))
             at += 8
-        self.threads = self.slot(at)
+        s.launched = self.slot(at)
         pointer = self.code.emit(f"getelementptr i8, ptr %args, i64 {at + 8}")
         self.code.line(f"%report = load ptr, ptr {pointer}, align 8")
 
@@ -161,8 +163,11 @@ class _Walk:
         if not s.kernel.launch.partial:
             return str(n)
         done = self.code.emit(f"mul i64 {s.block}, {n}")
-        rest = self.code.emit(f"sub i64 {self.threads}, {done}")
+        rest = self.code.emit(f"sub i64 {s.launched}, {done}")
         return self.code.call("smin", "i64", "i64", f"i64 {rest}, i64 {n}")
+
+    def roles(self, op: Op) -> None:
+        roles.lower_roles(self.s, op, _role)
 
     # Uniform code ----------------------------------------------------------------------------------------------------
 
@@ -176,7 +181,8 @@ class _Walk:
     def op(self, op: Op) -> None:
         self.s.loc = op.loc
         self.s.scratch.places.append((len(self.code.lines), op.loc))
-        if op.attrs.get("aligned") or (self.s.debug and op.attrs.get("bounds_check") is False):
+        promised = op.attrs.get("aligned") or (self.s.debug and op.attrs.get("bounds_check") is False)
+        if promised and not isinstance(op, PipeLoad):
             check_access(self.s, op)
         rule = _RULES.get(type(op))
         if rule is not None:
@@ -534,6 +540,13 @@ class _Walk:
         loop.finish()
 
 
+def _role(s: State, op: Op, position: int) -> None:
+    """The body of a role, as part of a function of its own."""
+    walk = _Walk(s)
+    walk._parameters()
+    walk.region(op.regions[position])
+
+
 class _CarriedLoop:
     """The values that a loop carries: phis for scalars, slots in memory for tiles, homes for lanes' own values."""
 
@@ -617,6 +630,12 @@ _RULES: dict[type[Op], Any] = {
     TileConcat: _on_state(tiles.concat),
     TileFromLanes: _on_state(tiles.from_lanes),
     TileToLanes: _on_state(tiles.to_lanes),
+    Roles: _Walk.roles,
+    PipeNew: _on_state(roles.pipe_new),
+    PipeLoad: _on_state(roles.pipe_load),
+    PipePush: _on_state(roles.pipe_push),
+    PipePop: _on_state(roles.pipe_pop),
+    PipeRelease: _on_state(roles.pipe_release),
     StackNew: _on_state(tiles.stack_new),
     StackPush: _on_state(tiles.stack_push),
     StackPop: _on_state(tiles.stack_pop),

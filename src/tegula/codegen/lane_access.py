@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from tegula.codegen.arrays import accessed_element, combined, lower_access, reshaped
 from tegula.codegen.convert import convert
-from tegula.codegen.lane_address import Offsets, Place, moved, place, spread_pointer
+from tegula.codegen.lane_address import Offsets, Place, lane_numbers, moved, place, spread_pointer
 from tegula.codegen.lane_width import in_turn
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import constant, memory_type, register_type, vector_of
+from tegula.dataclass import replace
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
+from tegula.ops.lane import LaneIndex
 from tegula.ops.tile import TileExtract
 from tegula.types import DType, ElementType, components, element_bytes, int32, int64, scalar_of
 
@@ -25,6 +26,8 @@ from tegula.types import DType, ElementType, components, element_bytes, int32, i
 def lower_lanes_access(s: State, op: Op) -> Components | None:
     """Lower a lane op that touches memory, for `s.width` lanes of which at least one is active, unless the op accesses
     an element for each lane."""
+    if isinstance(op, LaneIndex):
+        return (lane_numbers(s),)
     if in_turn(s, op):
         return _in_turn(s, op)
     if not any(s.known.varying(v) for v in op.operands):

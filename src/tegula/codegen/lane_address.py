@@ -12,7 +12,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For
 from tegula.ops.convert import Cast
-from tegula.ops.lane import Lanes, Tid
+from tegula.ops.lane import LaneIndex, Lanes, Tid
 from tegula.types import DType, ElementType, components, element_bytes, int32, int64, uint32
 
 Offsets = list[tuple[Value, str]]
@@ -49,6 +49,11 @@ def own_index(s: State, k: int) -> str:
     return _unflattened(s, k)
 
 
+def lane_numbers(s: State) -> str:
+    """The lanes' own numbers."""
+    return _upwards(s, s.code.emit(f"trunc i64 {s.lane} to i32"), int32)
+
+
 def _counts_lanes(s: State, k: int) -> bool:
     """Whether component k goes up by one from lane to lane."""
     launch = s.kernel.launch
@@ -67,7 +72,7 @@ def _unflattened(s: State, k: int) -> str:
     the end of its row."""
     code, width, rank = s.code, s.width, s.kernel.launch.ndim
     t = register_type(uint32, width)
-    rest = code.emit(f"add i64 {code.emit(f'mul i64 {s.block}, {s.block_dim}')}, {s.lane}")
+    rest = code.emit(f"add i64 {s.first_thread()}, {s.lane}")
     beyond = _upwards(s, "0", uint32)
     for d in range(rank - 1, k - 1, -1):
         at = code.emit(f"urem i64 {rest}, {s.dims[d]}") if d > 0 else rest
@@ -93,13 +98,15 @@ def _lead(s: State, value: Value, crossed: bool = False) -> str | None:
     dtype: DType = value.type  # type: ignore[assignment]
     source = _source(value)
     owner, crossed = source.owner, crossed or source is not value
+    if isinstance(owner, LaneIndex):
+        return s.code.emit(f"trunc i64 {s.lane} to i32")
     if isinstance(owner, Tid):
         k = owner.results.index(source)
         return thread_component(s, k, uniform=False) if _counts_lanes(s, k) else None
     if dtype.kind != "i":
         return None
     if isinstance(owner, Cast):
-        exact = isinstance(_source(owner.operands[0]).owner, Tid)
+        exact = isinstance(_source(owner.operands[0]).owner, Tid | LaneIndex)
         first = _lead(s, owner.operands[0], crossed) if exact and dtype.bits >= int32.bits else None
         return None if first is None else convert(s.code, first, int32, dtype, 1)
     if isinstance(owner, S.Add | S.Sub):
@@ -156,7 +163,7 @@ def _strided(s: State, value: Value, region: Region) -> bool:
 def _may_count(s: State, value: Value, depth: int = NEAR) -> bool:
     """Whether the lanes' indices are likely to go up by one except at the end of a row or a border."""
     owner = _source(value).owner
-    if isinstance(owner, Tid):
+    if isinstance(owner, Tid | LaneIndex):
         return True
     if depth == 0 or not isinstance(owner, S.Add | S.Sub | S.Min | S.Max | S.Select | Cast):
         return False

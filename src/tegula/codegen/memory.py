@@ -32,6 +32,19 @@ class Memory:
             return str(int(a) * int(b))
         return self.code.emit(f"mul i64 {a}, {b}")
 
+    def quotient(self, a: str, by: int) -> str:
+        """a / by, of numbers that are not negative."""
+        return str(int(a) // by) if _literal(a) else self.code.emit(f"udiv i64 {a}, {by}")
+
+    def swizzled(self, offset: str, row_bytes: int) -> str:
+        """A byte offset whose 16-byte unit within rows of `row_bytes` is combined with the number of the 128 bytes it
+        lies in, as tensor maps do it."""
+        mask = row_bytes // 16 - 1
+        if _literal(offset):
+            return str(int(offset) ^ ((int(offset) >> 7 & mask) << 4))
+        unit = self.code.emit(f"and i64 {self.code.emit(f'lshr i64 {offset}, 3')}, {mask << 4}")
+        return self.code.emit(f"xor i64 {offset}, {unit}")
+
     def offset(self, pointer: str, scalars: str, dtype: DType) -> str:
         """pointer + scalars elements."""
         return pointer if scalars == "0" else self.code.emit(
@@ -125,10 +138,7 @@ class Memory:
 
     def at(self, view: View, index: list[str]) -> str:
         """The address of an element of a view."""
-        total = "0"
-        for i, stride in zip(index, view.strides, strict=True):
-            total = self.add(total, self.mul(i, str(stride)))
-        return self.offset(view.pointer, total, scalar_of(view.dtype))
+        return view.at(self, index)
 
     def load_view(self, view: View, index: list[str], width: int) -> Components:
         """`width` elements along the last dimension from `index` on."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tegula.codegen import tiles
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
@@ -12,7 +10,7 @@ from tegula.codegen.state import State
 from tegula.codegen.storage import View
 from tegula.codegen.sweep import sweep
 from tegula.codegen.text import register_type
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While, is_condition

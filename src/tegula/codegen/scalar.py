@@ -4,6 +4,7 @@ A value of element type is `Components`: one register per scalar component, each
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -99,9 +100,9 @@ def _intrinsic(name: str) -> Rule:
 
 
 def _float_extreme(name: str) -> Rule:
-    """A NaN loses. LLVM 22 uses what it knows of the operands wrongly on x86: with AVX-512 a NaN wins over a scalar known
-    to be none, unless that is a literal, and looking for zeros through a widened 16-bit number ends the process. Fences,
-    which cost no instruction, hide what it knows."""
+    """A NaN loses. LLVM 22 uses what it knows of the operands wrongly on x86: with AVX-512 a NaN wins over a scalar
+    known to be none, unless that is a literal, and looking for zeros through a widened 16-bit number ends the process.
+    Fences, which cost no instruction, hide what it knows."""
     plain = _intrinsic(name)
 
     def rule(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
@@ -311,6 +312,45 @@ _BOOL: dict[type[Op], Rule] = {
     S.Not: _invert,
     S.Cmp: _compare,
 }
+EXP2 = tuple(math.log(2) ** k / math.factorial(k) for k in range(7))
+"""Of the series of 2 ** x about 0, whose rest for |x| <= 1/2 is 1.2e-7."""
+
+
+def _fast_exp2(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
+    """The hardware's approximation, else a polynomial of the fraction, scaled in two steps."""
+    if code.approximates:
+        return code.emit(f"call float @llvm.nvvm.ex2.approx.ftz.f(float {xs[0]})")
+    f, i = register_type(dtype, width), vector_of("i32", width)
+
+    def number(x: float) -> str:
+        return constant(dtype, x, width)
+
+    def whole(n: int) -> str:
+        return str(n) if width == 1 else f"splat (i32 {n})"
+
+    def call(name: str, *args: str) -> str:
+        return code.call(name, mangled(dtype, width), f, ", ".join(f"{f} {a}" for a in args))
+
+    low = code.emit(f"fcmp olt {f} {xs[0]}, {number(-126.0)}")
+    high = code.emit(f"fcmp oge {f} {xs[0]}, {number(128.0)}")
+    outside = _flags(code, "or", low, code.emit(f"fcmp uge {f} {xs[0]}, {number(128.0)}"), width)
+    x = _pick(code, outside, dtype, number(0.0), xs[0], width)
+    nearest = call("roundeven", x)
+    fraction = code.emit(f"fsub {f} {x}, {nearest}")
+    made = number(EXP2[-1])
+    for c in reversed(EXP2[:-1]):
+        made = call("fma", made, fraction, number(c))
+    power = code.emit(f"fptosi {f} {nearest} to {i}")
+    half = code.emit(f"ashr {i} {power}, {whole(1)}")
+    for part in (half, code.emit(f"sub {i} {power}, {half}")):
+        bits = code.emit(f"shl {i} {code.emit(f'add {i} {part}, {whole(127)}')}, {whole(23)}")
+        made = code.emit(f"fmul {f} {made}, {code.emit(f'bitcast {i} {bits} to {f}')}")
+    made = _pick(code, low, dtype, number(0.0), made, width)
+    made = _pick(code, high, dtype, number(math.inf), made, width)
+    missing = code.emit(f"fcmp uno {f} {xs[0]}, {xs[0]}")
+    return _pick(code, missing, dtype, xs[0], made, width)
+
+
 _FLOAT: dict[type[Op], Rule] = {
     S.Add: _simple("fadd"),
     S.Sub: _simple("fsub"),
@@ -323,6 +363,7 @@ _FLOAT: dict[type[Op], Rule] = {
     S.Neg: _by_sign("fneg"),
     S.Abs: _by_sign("fabs"),
     S.Sqrt: _intrinsic("sqrt"),
+    S.FastExp2: _fast_exp2,
     S.Floor: _intrinsic("floor"),
     S.Ceil: _intrinsic("ceil"),
     S.Trunc: _intrinsic("trunc"),

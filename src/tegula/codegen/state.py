@@ -9,7 +9,7 @@ from tegula.codegen.matmul import MatmulSpec
 from tegula.codegen.memory import Memory
 from tegula.codegen.scalar import Components
 from tegula.codegen.sites import Site
-from tegula.codegen.storage import ArrayAt, Piece, Scratch, View, packed_strides
+from tegula.codegen.storage import ArrayAt, Piece, PipeAt, Scratch, View, packed_strides
 from tegula.codegen.text import Code
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
@@ -18,6 +18,20 @@ from tegula.passes.uniformity import Uniformity
 from tegula.source import UNKNOWN, Location
 from tegula.target import CpuTarget
 from tegula.types import BufType, ElementType, TileType, components, element_bytes, scalar_of
+
+
+@dataclass(frozen=True, slots=True)
+class RoleAt:
+    """A role while its code is made: its position among the `names` of all, its first lane in the block and how many
+    it has; `control`: where it keeps its stack pointer and what it waits for; `crew`: what the roles of the block
+    share."""
+
+    position: int
+    names: tuple[str, ...]
+    first: int
+    lanes: int
+    control: str
+    crew: str
 
 
 @dataclass(slots=True)
@@ -30,8 +44,11 @@ class State:
     (a vector of i1; "" is all) says which of them are active, `wide_masks` which vectors of -1 and 0 masks were made
     of.
 
+    `launched`: threads of the launch. `role`: the one whose code this is.
+
     `destinations`: memory offered for tiles about to be computed. `own`: tiles in memory made for them alone.
-    `origins`: the addresses that a register is one of. `copies`: the loops that copy a tile for their next round."""
+    `origins`: the addresses that a register is one of. `copies`: the loops that copy a tile for their next round.
+    `functions`: the text of what the kernel calls besides products."""
 
     kernel: Kernel
     known: Uniformity
@@ -45,6 +62,7 @@ class State:
     arrays: dict[Value, ArrayAt] = field(default_factory=dict)
     buffers: dict[Value, View] = field(default_factory=dict)
     stacks: dict[Value, tuple[str, View]] = field(default_factory=dict)
+    pipes: dict[Value, PipeAt] = field(default_factory=dict)
     tiles: dict[Value, View] = field(default_factory=dict)
     inline: dict[Value, Op] = field(default_factory=dict)
     users: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
@@ -55,6 +73,7 @@ class State:
     origins: dict[str, set[str]] = field(default_factory=dict)
     copies: list[Location] = field(default_factory=list)
     products: dict[str, tuple[MatmulSpec, str]] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
     run_branching: Callable[[Region, list[Components]], list[Components]] = field(init=False)
     block: str = "%block"
     lane: str = ""
@@ -62,6 +81,8 @@ class State:
     mask: str = ""
     wide_masks: dict[str, str] = field(default_factory=dict)
     present: str = ""
+    launched: str = ""
+    role: RoleAt | None = None
     dims: list[str] = field(default_factory=list)
     loc: Location = UNKNOWN
 
@@ -70,7 +91,18 @@ class State:
 
     @property
     def block_dim(self) -> int:
-        return self.kernel.launch.block_dim
+        """Lanes of the group: of the role, or of the block."""
+        return self.role.lanes if self.role is not None else self.kernel.launch.block_dim
+
+    @property
+    def first_lane(self) -> int:
+        """The group's lane 0 among the lanes of the block."""
+        return self.role.first if self.role is not None else 0
+
+    def first_thread(self, block: str | None = None) -> str:
+        """The group's lane 0 among the threads of the launch. `block`: its number, where it is not the hardware's."""
+        base = self.code.emit(f"mul i64 {block or self.block}, {self.kernel.launch.block_dim}")
+        return self.memory.add(base, str(self.first_lane))
 
     def allocate(
         self, name: str, dtype: ElementType, shape: tuple[int, ...], unit: int | None = None

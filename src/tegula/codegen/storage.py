@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from tegula.codegen.lifetimes import lifetimes
 from tegula.dataclass import dataclass, field
-from tegula.passes.plan_memory import LINE, Interval, Plan, plan_memory
+from tegula.passes.plan_memory import LINE, Interval, Plan, divided, plan_memory
 from tegula.source import Location
-from tegula.types import ElementType, components, element_shape, scalar_of
+from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
 
 PAGE = 4096
 STAGGER = 5 * LINE
@@ -25,6 +27,22 @@ class View:
     strides: tuple[int, ...]
     component_stride: int = 1
 
+    def at(self, memory: Any, index: Sequence[str]) -> str:
+        """The address of an element. `memory`: the address arithmetic of the code at hand."""
+        total = "0"
+        for i, stride in zip(index, self.strides, strict=True):
+            total = memory.add(total, memory.mul(i, str(stride)))
+        return memory.offset(self.pointer, total, scalar_of(self.dtype))
+
+    def sliced(self, memory: Any, starts: Sequence[str], attrs: Mapping[str, Any]) -> View:
+        """What a `buf.view` of it with these attributes shows."""
+        pointer = self.at(memory, starts)
+        strides = tuple(
+            self.strides[d] * step if d >= 0 else 0
+            for d, step in zip(attrs["dims"], attrs["steps"], strict=True)
+        )
+        return View(pointer, self.dtype, tuple(attrs["shape"]), strides, self.component_stride)
+
     @property
     def contiguous(self) -> bool:
         """Whether consecutive elements of the last dimension are consecutive scalars."""
@@ -39,6 +57,55 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
+class SwizzledView(View):
+    """A view of stages of two dimensions, `root` in all, each cut into boxes with rows of `row_bytes`, one box after
+    the other; the 16-byte units of a row change places by its number. Element e lies at the root's element
+    starts[d] + sum of e_k * steps_k over k with dims[k] = d. The strides only say how elements may be accessed
+    together."""
+
+    root: tuple[int, int, int] = (1, 1, 1)
+    row_bytes: int = 128
+    starts: tuple[str, ...] = ("0", "0", "0")
+    dims: tuple[int, ...] = (0, 1, 2)
+    steps: tuple[int, ...] = (1, 1, 1)
+
+    def at(self, memory: Any, index: Sequence[str]) -> str:
+        where = self._root(memory, index)
+        _, rows, columns = self.root
+        size, row = element_bytes(self.dtype), self.row_bytes
+        byte = memory.mul(where[2], str(size))
+        offset = memory.add(byte, memory.mul(where[1], str(row)))
+        if columns * size > row:
+            box = memory.quotient(byte, row)
+            offset = memory.add(offset, memory.mul(box, str((rows - 1) * row)))
+        offset = memory.add(offset, memory.mul(where[0], str(rows * columns * size)))
+        return memory.bytes_offset(self.pointer, memory.swizzled(offset, row))
+
+    def sliced(self, memory: Any, starts: Sequence[str], attrs: Mapping[str, Any]) -> SwizzledView:
+        shape = tuple(attrs["shape"])
+        dims = tuple(self.dims[d] if d >= 0 else -1 for d in attrs["dims"])
+        steps = tuple(
+            self.steps[d] * n if d >= 0 else 0 for d, n in zip(attrs["dims"], attrs["steps"], strict=True)
+        )
+        first = tuple(self._root(memory, starts))
+        together = dims[-1] == 2 and steps[-1] == 1 and first[2] == "0"
+        strides = (*(FAR,) * (len(shape) - 1), 1 if together else FAR)
+        where = (self.root, self.row_bytes, first, dims, steps)
+        return SwizzledView(self.pointer, self.dtype, shape, strides, 1, *where)
+
+    def _root(self, memory: Any, index: Sequence[str]) -> list[str]:
+        where = list(self.starts)
+        for i, d, step in zip(index, self.dims, self.steps, strict=True):
+            if d >= 0:
+                where[d] = memory.add(where[d], memory.mul(i, str(step)))
+        return where
+
+
+FAR = 1 << 20
+"""A stride of elements that cannot be accessed together."""
+
+
+@dataclass(frozen=True, slots=True)
 class ArrayAt:
     """An array at run time: registers for its address, lengths (i64) and strides (i64 bytes). `contiguous`: the last
     dimension is known to be packed. `name` is the user's."""
@@ -49,6 +116,18 @@ class ArrayAt:
     strides: tuple[str, ...]
     contiguous: bool
     name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PipeAt:
+    """A pipe: addresses of its stages and of its counters (i64): tiles filled, then for each consumer tiles popped and
+    released. `producers` and `consumers`: positions of roles."""
+
+    name: str
+    stages: str
+    counters: str
+    producers: tuple[int, ...]
+    consumers: tuple[int, ...]
 
 
 def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
@@ -72,20 +151,35 @@ class Piece:
 
 @dataclass(slots=True)
 class Scratch:
-    """The memory of one thread while it runs blocks. `places`: the source of what follows a line of the text."""
+    """The memory of one thread while it runs blocks. `places`: the source of what follows a line of the text. `held`:
+    pieces that are in use up to a line, named or not. `inner`: pieces that are divided further."""
 
     pieces: list[Piece] = field(default_factory=list)
+    held: dict[str, int] = field(default_factory=dict)
+    inner: dict[str, Plan] = field(default_factory=dict)
     places: list[tuple[int, Location]] = field(default_factory=list)
+
+    def resize(self, pointer: str, plan: Plan) -> None:
+        """Give a piece the room that a plan needs, which divides it."""
+        size = max(plan.total, LINE)
+        self.pieces = [replace(p, size=size) if p.pointer == pointer else p for p in self.pieces]
+        self.inner[pointer] = plan
 
     def planned(self, lines: list[str]) -> tuple[list[str], Plan]:
         """The instructions that compute the address of each piece which the function uses, and where all lie."""
         spans = lifetimes(lines, [p.pointer for p in self.pieces])
+        for pointer, end in self.held.items():
+            if pointer in spans:
+                spans[pointer] = spans[pointer][0], max(spans[pointer][1], end)
         used = [p for p in self.pieces if p.pointer in spans]
         plan = plan_memory([self._interval(p, *spans[p.pointer]) for p in used])
-        return [
+        entry = [
             f"  {p.pointer} = getelementptr inbounds i8, ptr %scratch, i64 {at}"
             for p, at in zip(used, plan.offsets, strict=True)
-        ], plan
+        ]
+        return entry, divided(
+            plan, {k: self.inner[p.pointer] for k, p in enumerate(used) if p.pointer in self.inner}
+        )
 
     def _interval(self, p: Piece, start: int, end: int) -> Interval:
         """Large pieces are staggered, so that tiles of a power of two in size do not fall on the same cache sets."""

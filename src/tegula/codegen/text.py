@@ -80,11 +80,13 @@ class Code:
     """The lines of one function, with fresh names for registers and labels.
 
     `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 as it is meant, subnormals included.
-    `fences_extremes`: LLVM needs to be kept from using what it knows of the operands of a minimum or maximum."""
+    `approximates`: it has instructions for fast functions. `fences_extremes`: LLVM needs to be kept from using what it
+    knows of the operands of a minimum or maximum."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
         self.fences_extremes = False
+        self.approximates = False
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.block = "entry"

@@ -37,10 +37,32 @@ def run_const(m: Machine, op: Op, mask: Mask) -> Any:
 
 @handles("tid")
 def run_tid(m: Machine, op: Op, mask: Mask) -> Any:
-    count = op.attrs["count"]
-    if count > len(m.tid):
-        raise InternalError(f"{op.loc}: {count} thread index components of {len(m.tid)}")
-    return m.tid[0] if count == 1 else tuple(m.tid[:count])
+    count, tid = op.attrs["count"], m.tid
+    if count > len(tid):
+        raise InternalError(f"{op.loc}: {count} thread index components of {len(tid)}")
+    if op.operands:
+        tid, _ = m.grid.thread_indices(int(m.group(op.operands[0])), m.lanes)
+    return tid[0] if count == 1 else tuple(tid[:count])
+
+
+@handles("logical_blocks")
+def run_logical_blocks(m: Machine, op: Op, mask: Mask) -> Any:
+    return tuple(m.broadcast(np.array(n)) for n in (m.block, m.grid.blocks, m.grid.hardware))
+
+
+@handles("lane.index")
+def run_lane(m: Machine, op: Op, mask: Mask) -> Any:
+    return np.arange(m.lanes, dtype=np.int32)
+
+
+@handles("block.index")
+def run_block(m: Machine, op: Op, mask: Mask) -> Any:
+    return np.full(m.lanes, m.block, np.int32)
+
+
+@handles("block.count")
+def run_blocks(m: Machine, op: Op, mask: Mask) -> Any:
+    return np.full(m.lanes, m.blocks, np.int32)
 
 
 @handles("lane.uniform")

@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.interp import group, lanes, memory, tiles
+from tegula.interp import group, lanes, memory, roles, tiles
 from tegula.interp.lowered import Block, Place, Spread
-from tegula.interp.machine import Machine, Mask, RunValue
+from tegula.interp.machine import Grid, Machine, Mask, RunValue
 from tegula.interp.report import Report
 from tegula.ir import Kernel, Value
 from tegula.layout import Layout
 from tegula.ops.base import element
+from tegula.ops.lane import LogicalBlocks
 from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
 
 # The handlers of all op families, registered by importing their modules.
-FAMILIES = (group, lanes, memory, tiles)
+FAMILIES = (group, lanes, memory, roles, tiles)
+
+HARDWARE_BLOCKS = 3
+"""How many run a kernel whose blocks are combined."""
 
 
 def run(
@@ -97,26 +101,27 @@ def _run_blocks(
     debug: bool = False,
 ) -> None:
     report = Report(kernel, print_line, debug=debug)
+    blocks = -(-math.prod(dims) // kernel.launch.block_dim)
+    combined = any(isinstance(op, LogicalBlocks) for op in kernel.walk())
+    grid = Grid(tuple(dims), blocks, min(blocks, HARDWARE_BLOCKS) if combined else blocks)
     with np.errstate(all="ignore"):
-        for block in range(-(-math.prod(dims) // kernel.launch.block_dim)):
-            _run_block(kernel, values, dims, block, report, make)
+        for block in range(grid.hardware):
+            _run_block(kernel, values, grid, block, report, make)
     report.finish()
 
 
 def _run_block(
     kernel: Kernel,
     values: Sequence[RunValue],
-    dims: Sequence[int],
+    grid: Grid,
     block: int,
     report: Report,
     make: MakeMachine,
 ) -> None:
-    lane_count = kernel.launch.block_dim
-    linear = np.arange(lane_count, dtype=np.int64) + block * lane_count
-    present = linear < math.prod(dims)
-    inside = np.where(present, linear, 0)
-    tid = [component.astype(np.int32) for component in np.unravel_index(inside, tuple(dims))]
-    machine = make(lane_count, present, report, block, tid)
+    tid, present = grid.thread_indices(block, kernel.launch.block_dim)
+    machine = make(kernel.launch.block_dim, present, report, block, tid)
+    machine.grid = grid
+    machine.blocks = grid.blocks
     machine.region(kernel.body, values, present)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from tegula.dataclass import dataclass
 from tegula.errors import DivergentCooperativeOp, InternalError, KernelAssertion
 from tegula.interp.report import Report
 from tegula.ir import Op, Region, Value
@@ -55,10 +57,28 @@ class Stack:
         self.count = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A launch: its dimensions, its blocks, and how many blocks of the hardware run them."""
+
+    dims: tuple[int, ...]
+    blocks: int
+    hardware: int
+
+    def thread_indices(self, block: int, lanes: int) -> tuple[list[np.ndarray], Mask]:
+        """The components of the lanes' thread indices, and which lanes are present."""
+        linear = np.arange(lanes, dtype=np.int64) + block * lanes
+        present = linear < math.prod(self.dims)
+        inside = np.where(present, linear, 0)
+        return [c.astype(np.int32) for c in np.unravel_index(inside, self.dims)], present
+
+
 class Machine:
     """`lanes` lanes running in lockstep; `present` says which exist (the first so many); `tid` holds the
     components of their thread indices. For the region of a map, the lanes are the elements, and there are no
-    thread indices."""
+    thread indices and no grid."""
+
+    grid: Grid
 
     def __init__(
         self, lanes: int, present: Mask, report: Report, block: int = 0, tid: Sequence[np.ndarray] = ()
@@ -68,6 +88,8 @@ class Machine:
         self.report = report
         self.block = block
         self.tid = tid
+        self.blocks = 1
+        """How many blocks the grid has."""
         self.env: dict[Value, RunValue] = {}
 
     @property

@@ -57,14 +57,22 @@ def run_slice(m: Machine, op: Op, mask: Mask) -> Any:
     return TileSlice.ref(op.attrs, tile, *starts, len(starts))
 
 
+@handles("tile.matmul_wait")
+def run_matmul_wait(m: Machine, op: Op, mask: Mask) -> Any:
+    """Products are complete at once."""
+    tiles = tuple(m.env[v] for v in op.operands)
+    return tiles[0] if len(tiles) == 1 else tiles
+
+
 # Global memory ----------------------------------------------------------------------------------------------
 
 
-def _window(
-    m: Machine, op: Op, t: TileType, array: np.ndarray, offsets: Sequence[Value]
+def window(
+    m: Machine, op: Op, t: TileType, source: Value, offsets: Sequence[Value]
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """Which elements of a tile are there and inside the array (a bool each), and the array indices of
-    those."""
+    """Which elements of a tile at offsets of an array are there and inside it (a bool each), and the array indices
+    of those."""
+    array = m.group(source)
     starts = [int(m.group(v)) for v in offsets]
     at = np.meshgrid(*(s + np.arange(n) for s, n in zip(starts, t.shape, strict=True)), indexing="ij")
     here = elements_present(m, t)
@@ -74,9 +82,7 @@ def _window(
     unchecked = op.attrs.get("bounds_check") is False or op.attrs.get("aligned")
     if unchecked and (here & ~inside).any():
         first = tuple(np.argwhere(here & ~inside)[0])
-        m.report.out_of_bounds(
-            op, op.operands[0], [int(i[first]) for i in at], array.shape[: len(at)], m.block, 0
-        )
+        m.report.out_of_bounds(op, source, [int(i[first]) for i in at], array.shape[: len(at)], m.block, 0)
     return inside, tuple(i[inside] for i in at)
 
 
@@ -84,7 +90,7 @@ def _window(
 def run_load(m: Machine, op: Op, mask: Mask) -> Any:
     array, fill = m.group(op.operands[0]), m.group(op.operands[1])
     t = tile_of(op.results[0])
-    inside, at = _window(m, op, t, array, op.operands[2:])
+    inside, at = window(m, op, t, op.operands[0], op.operands[2:])
     out = np.broadcast_to(fill, (*t.shape, *fill.shape)).copy()
     out[inside] = array[at]
     return out
@@ -93,14 +99,14 @@ def run_load(m: Machine, op: Op, mask: Mask) -> Any:
 @handles("tile.store")
 def run_store(m: Machine, op: Op, mask: Mask) -> None:
     array, tile = m.group(op.operands[0]), m.env[op.operands[1]]
-    inside, at = _window(m, op, tile_of(op.operands[1]), array, op.operands[2:])
+    inside, at = window(m, op, tile_of(op.operands[1]), op.operands[0], op.operands[2:])
     array[at] = tile[inside]
 
 
 @handles("tile.atomic")
 def run_tile_atomic(m: Machine, op: Op, mask: Mask) -> Any:
     array, tile = m.group(op.operands[0]), m.env[op.operands[1]]
-    inside, at = _window(m, op, tile_of(op.operands[1]), array, op.operands[2:])
+    inside, at = window(m, op, tile_of(op.operands[1]), op.operands[0], op.operands[2:])
     out = np.zeros_like(tile)
     out[inside] = update(array, at, [tile[inside]], UPDATES[op.attrs["op"]])
     return out

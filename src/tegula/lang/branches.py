@@ -26,7 +26,7 @@ class Branches(Joins):
             if left is not False:
                 self.guarded(left, lambda k=k: self.block(statements[k:]), statements[-1])
                 return
-            if isinstance(statement, ast.If):
+            if isinstance(statement, ast.If) and not self.after_roles:
                 if self.trace_if(statement, statements[k + 1 :]):
                     return
             else:
@@ -89,6 +89,11 @@ class Branches(Joins):
         except Reported:
             pass
         return self.builder.const(False, bool_)
+
+    @property
+    def after_roles(self) -> bool:
+        """Whether the next statement follows the roles of a kernel."""
+        raise NotImplementedError
 
     def trace_if(self, node: ast.If, rest: Sequence[ast.stmt]) -> bool:
         """Trace an `if`. Where one side leaves for good, the rest of the block goes into the other; True then."""

@@ -336,7 +336,7 @@ class Calls(State):
             except TypeError as wrong:
                 what, help = misfit(name, function, list(named), wrong)
                 raise E.WrongArguments(self.location(node), what=what, help=help) from None
-            raise E.TypeMismatch(self.location(node), what=f"{name}: {e}") from e
+            raise E.TypeMismatch(self.location(node), what=f"{name}: {e}") from None
 
     def call_library(self, builder: OpBuilder, name: str, args: list[Any]) -> Any:
         """What the builder uses to reach the standard library."""

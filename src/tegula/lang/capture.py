@@ -40,7 +40,7 @@ BUILTINS = (
     "sum",
     "slice",
 )
-SPECIAL = ("tid", "static", "constant", "print", "range", "pipelined")
+SPECIAL = ("tid", "static", "constant", "print", "range", "pipelined", "persistent_tiles", "ws", "role")
 """Functions of the language that the tracer itself knows."""
 
 
@@ -157,7 +157,12 @@ def public(name: str, library: Library) -> Any:
 
 
 def _similar(name: str, library: Library) -> str:
+    """What may have been meant. "tile_" is no likeness: half of all names begin with it."""
     import difflib
 
-    close = difflib.get_close_matches(name, [*PUBLIC, *library, *DTYPES, *NAMED_ELEMENTS, *SPECIAL], 1)
-    return f"did you mean '{close[0]}'?" if close else ""
+    prefix = "tile_"
+    known = [n for n in (*PUBLIC, *library, *DTYPES, *NAMED_ELEMENTS, *SPECIAL) if n[0] != "_"]
+    known.sort(key=lambda n: n.startswith(prefix) == name.startswith(prefix))
+    stems = {n.removeprefix(prefix): n for n in known}
+    close = difflib.get_close_matches(name.removeprefix(prefix), stems, 1, cutoff=0.7)
+    return f"did you mean '{stems[close[0]]}'?" if close else "dir(tegula) lists what there is"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import FrameType
 from typing import Any, NoReturn, TypeVar, overload
 
@@ -56,6 +58,11 @@ class KernelDef:
     ) -> Kernel:
         """The IR of this kernel for parameter types and a launch class; CompileError for a wrong program."""
         return trace(self.definition, param_types, launch, access, library)
+
+    @cached_property
+    def has_roles(self) -> bool:
+        """Whether the kernel's source has roles. SourceNotFound if Python does not keep it."""
+        return any(isinstance(s, ast.With) for s in ast.walk(self.definition.source.tree))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise LaunchError(
@@ -165,6 +172,25 @@ def pipelined(stop: int, stages: int = 3) -> range:
     return range(stop)
 
 
+def persistent_tiles(grid: tuple[int, int], raster: int = 8) -> NoReturn:
+    """In a kernel: a loop over this block's share of a grid of output tiles, as `for i, j in
+    tg.persistent_tiles((rows, columns))`. Block b of G takes every G-th tile from the b-th on; tiles are numbered
+    down `raster` rows, then along the columns. Every role of a block meets the same tiles in the same order."""
+    raise LaunchError("tg.persistent_tiles works in kernels only", "loop over range(...) here")
+
+
+def ws(*groups: int, registers: int = 0) -> NoReturn:
+    """In a kernel, `with tg.ws(1, 2):` makes one role of whole warp groups (128 threads each), which must be
+    neighbours. `registers`: a thread, a multiple of 8 from 24 to 256; 0 lets the compiler choose."""
+    raise LaunchError("tg.ws works in kernels only", "write 'with tg.ws(...):' in a kernel")
+
+
+def role(name: str, warps: int = 0, warp_groups: int = 0, registers: int = 0) -> NoReturn:
+    """In a kernel, `with tg.role("load", warps=1):` makes a role of so many warps, or `warp_groups` of 4 warps, which
+    the compiler places. `registers` as in tg.ws; roles that share a warp group have the same."""
+    raise LaunchError("tg.role works in kernels only", "write 'with tg.role(...):' in a kernel")
+
+
 def func_native(snippet: str, *args: Any, **options: Any) -> NoReturn:
     """Functions in another language are not supported: UnsupportedPython at the line that asks for one."""
     caller = sys._getframe(1)
@@ -176,6 +202,9 @@ def func_native(snippet: str, *args: Any, **options: Any) -> NoReturn:
 constant.__tegula_builtin__ = "constant"
 pipelined.__tegula_builtin__ = "pipelined"
 static.__tegula_builtin__ = "static"
+persistent_tiles.__tegula_builtin__ = "persistent_tiles"
+ws.__tegula_builtin__ = "ws"
+role.__tegula_builtin__ = "role"
 
 __all__ = [
     *(
@@ -188,7 +217,10 @@ __all__ = [
         "func_native",
         "func_replay",
         "kernel",
+        "persistent_tiles",
         "pipelined",
+        "role",
         "static",
+        "ws",
     ),
 ]

@@ -12,6 +12,8 @@ from tegula.lang.aliases import blurred_changes
 from tegula.lang.calls import counted
 from tegula.lang.captures import Captures
 from tegula.lang.definition import Definition, FuncDef
+from tegula.lang.products import wait_for_products
+from tegula.lang.role_rules import misused_roles
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
 from tegula.ops.control import Yield
@@ -41,6 +43,8 @@ class Tracer(Statements):
         self.captures = captures
         self.launch = launch
         self.library = library
+        self.body = builder.region
+        self.roles = []
         builder.library = self.call_library
 
 
@@ -80,8 +84,10 @@ def trace(
     builder.loc = source.location(source.tree)
     with nesting(builder):
         tracer.block(source.tree.body)
+    tracer.finish_roles()
     builder.emit(Yield, [])
-    tracer.errors += blurred_changes(body, tracer.merged) if not tracer.errors else []
+    if not tracer.errors:
+        tracer.errors += blurred_changes(body, tracer.merged) + misused_roles(body) + wait_for_products(body)
     if tracer.errors:
         raise gathered(tracer.errors)
     check_depth(body)

@@ -75,15 +75,19 @@ class Body:
 
 
 DEFAULT_STAGES, MOST_STAGES = 3, 8
+COUNTED = (Builtin("range"), Builtin("pipelined"), Builtin("persistent_tiles"))
 
 
 @dataclass(slots=True)
 class Bounds:
+    """Of a counted loop. `item`: what the loop's target is bound to, from the counter."""
+
     start: Value
     stop: Value
     step: Value
     numbers: range | None
     stages: int = 1
+    item: Callable[[Value], Binding] = lambda index: index
 
 
 class Loops(Branches):
@@ -94,8 +98,8 @@ class Loops(Branches):
             raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop")
         call = node.iter
         function = self.expr(call.func) if isinstance(call, ast.Call) else None
-        if isinstance(call, ast.Call) and function in (Builtin("range"), Builtin("pipelined")):
-            self._for_range(node, call, function == Builtin("pipelined"))
+        if isinstance(call, ast.Call) and function in COUNTED:
+            self._for_range(node, call, function.name)
             return
         items = self.expr(node.iter)
         if not isinstance(items, tuple):
@@ -105,8 +109,11 @@ class Loops(Branches):
             )
         self._unrolled(node, items)
 
-    def _for_range(self, node: ast.For, call: ast.Call, pipelined: bool) -> None:
-        bounds = self._pipelined_bounds(call) if pipelined else self._bounds(call)
+    def _for_range(self, node: ast.For, call: ast.Call, kind: str) -> None:
+        if kind == "persistent_tiles":
+            bounds = self.tile_bounds(call)
+        else:
+            bounds = self._pipelined_bounds(call) if kind == "pipelined" else self._bounds(call)
         numbers = bounds.numbers
         if numbers is not None and not numbers:
             return
@@ -189,7 +196,7 @@ class Loops(Branches):
             For(
                 limits, [], None, [region], self.builder.loc
             )  # gives the region its bounds while it is traced
-            body = self._body(node, region, carried, partial(self.assign, node.target, region.args[0]), 1)
+            body = self._body(node, region, carried, partial(self._next_item, node, region, bounds), 1)
             if not (body.unchanged - held or body.widened - full):
                 break
             held |= body.unchanged
@@ -208,6 +215,15 @@ class Loops(Branches):
             attrs = {"stages": bounds.stages} if bounds.stages > 1 else None
             results = iter(self.builder.emit(For, [*limits, *body.initial], attrs, [body.region]))
         self._leave(names, results, outer)
+
+    def _next_item(self, node: ast.For, region: Region, bounds: Bounds) -> None:
+        """Bind the target of a loop at the start of a round."""
+        self.mark(node.target)
+        self.assign(node.target, bounds.item(region.args[0]))
+
+    def tile_bounds(self, call: ast.Call) -> Bounds:
+        """Those of persistent_tiles."""
+        raise NotImplementedError
 
     def assign(self, target: ast.expr, value: Any) -> None:
         raise NotImplementedError

@@ -19,7 +19,7 @@ from tegula.ops.builder import LITERALS
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.scalar import Const
 from tegula.source import FunctionSource, Location
-from tegula.types import ArrayType, BufType, DType, StackType, TileType, is_element
+from tegula.types import ArrayType, BufType, DType, PipeType, StackType, TileType, is_element
 
 Binding: TypeAlias = Any
 """What a name stands for: a Value, a literal, a tuple, a dtype, a function, a module, or one of the marks below."""
@@ -283,5 +283,5 @@ def is_element_value(x: Binding) -> TypeGuard[Value]:
 
 
 def is_handle(x: Binding) -> bool:
-    """Whether the binding stands for memory that control flow cannot select: an array or a stack."""
-    return isinstance(x, Value) and isinstance(x.type, ArrayType | StackType)
+    """Whether the binding stands for memory that control flow cannot select: an array, a stack or a pipe."""
+    return isinstance(x, Value) and isinstance(x.type, ArrayType | StackType | PipeType)

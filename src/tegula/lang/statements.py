@@ -11,7 +11,7 @@ from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation
 from tegula.lang.capture import Builtin
 from tegula.lang.expressions import BINARY
 from tegula.lang.flow import bindings
-from tegula.lang.loops import Loops
+from tegula.lang.roles import RoleTracer
 from tegula.lang.state import BREAK, CONTINUE, FAILED, RESULT, RETURN, LocalFunction, Reported, describe_type
 from tegula.ops.base import TypeRule
 from tegula.ops.builder import LITERALS
@@ -19,20 +19,21 @@ from tegula.ops.debug import Assert
 from tegula.types import ArrayType, BufType, MatType, TileType, VecType, is_element
 
 UNSUPPORTED = {
-    ast.Try: "try", ast.With: "with", ast.ClassDef: "a class", ast.Global: "global", ast.Nonlocal: "nonlocal",
+    ast.Try: "try", ast.ClassDef: "a class", ast.Global: "global", ast.Nonlocal: "nonlocal",
     ast.Import: "import", ast.ImportFrom: "import", ast.Delete: "del", ast.Raise: "raise", ast.Match: "match",
     ast.AsyncFunctionDef: "async", ast.AsyncFor: "async", ast.AsyncWith: "async",
 }  # fmt: skip
 HINTS = {ast.Raise: "use assert", ast.Match: "use if and elif"}
 
 
-class Statements(Loops):
+class Statements(RoleTracer):
     def statement(self, node: ast.stmt) -> None:
         method = getattr(self, f"_{type(node).__name__}", None)
         try:
             if method is None:
                 what = f"'{UNSUPPORTED.get(type(node), type(node).__name__)}'"
                 raise E.UnsupportedPython(self.location(node), help=HINTS.get(type(node), ""), what=what)
+            self.check_after_roles(node)
             with self.ruled(node):
                 method(node)
         except E.CompileError as error:
@@ -106,6 +107,9 @@ class Statements(Loops):
 
     def _Continue(self, node: ast.Continue) -> None:
         self.frame.names[CONTINUE] = True
+
+    def _With(self, node: ast.With) -> None:
+        self.trace_with(node)
 
     def _For(self, node: ast.For) -> None:
         self.trace_for(node)

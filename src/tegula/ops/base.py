@@ -77,7 +77,7 @@ class TileOp(Op):
     def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
         """What each operand's adjoint grows by, given the adjoints of the results (None: zero). Called where a
         gradient flows; ops that write memory are called with the gradient of what they wrote in `b.shadow(...)`."""
-        return [None] * len(self.operands)
+        b.refuse(self, "it has no derivative")
 
 
 def public(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -303,7 +303,7 @@ class BufUpdate(TileOp):
 
 class BufExchange(TileOp):
     """Operands: buffer, value, indices. Puts the value in the place of an element, atomically, once per lane; the
-    result is what was there. Adjoints of element writes use it: of lanes that wrote one element, one takes its gradient."""
+    result is what was there. For adjoints: of lanes that wrote one element, one takes its gradient."""
 
     __slots__ = ()
     NAME = "buf.exchange"

@@ -17,7 +17,7 @@ from tegula.types import ArrayType, StackType, element_type
 @public("block_dim")
 def block_dim(b: OpBuilder) -> int:
     """The number of threads in a block."""
-    return b.lanes
+    return b.block_lanes
 
 
 @public("uniform")

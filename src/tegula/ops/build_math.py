@@ -125,6 +125,12 @@ def _float_function(name: str, op: type[Any], doc: str) -> None:
 
 
 _float_function("sqrt", S.Sqrt, "The square root, correctly rounded; NaN for negative numbers.")
+_float_function(
+    "fast.exp2",
+    S.FastExp2,
+    "2 to the power of x, with a relative error of at most 2 to the -20; results below the smallest normal number may "
+    "be 0. By the hardware's approximation on GPUs. For float32 and narrower floats.",
+)
 _float_function("floor", S.Floor, "The largest integral number not above x.")
 _float_function("ceil", S.Ceil, "The smallest integral number not below x.")
 _float_function("trunc", S.Trunc, "x without its fraction.")

@@ -13,7 +13,7 @@ from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, is_packed, s
 from tegula.ops.builder import Function, OpBuilder, Operand, as_tuple, describe, is_tuple
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
-from tegula.ops.linear import TileMatmul
+from tegula.ops.linear import TileMatmul, TileMatmulWait
 from tegula.ops.tile import (
     TileArange,
     TileArgReduce,
@@ -43,6 +43,7 @@ from tegula.types import (
     to_numpy,
 )
 
+MOST_PENDING = 7
 STORAGES = ("register", "shared")
 
 
@@ -535,26 +536,43 @@ def tile_matmul(
     alpha: Operand = 1.0,
     beta: Operand = 1.0,
     precision: Operand = "default",
+    wait: Operand = True,
 ) -> Value | None:
     """out = alpha * a @ c + beta * out in place; without `out` the product as a new tile of a's type.
 
     a: (M, K), c: (K, N), out: (M, N). Sums are in out's type (float32 for 8- and 16-bit results, rounded once).
-    `precision`: "default", or "tf32", which a CPU computes in float32."""
+    `precision`: "default", or "tf32", which a CPU computes in float32. `wait=False` leaves the product in flight: until
+    tile_matmul_wait, only further products may add to `out`, and operands must not change."""
     require(precision in ("default", "tf32"), f"precision must be 'default' or 'tf32', got {precision!r}")
     left, right = b.tile(a), b.tile(c)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
     _check_product(left.type, right.type)
     shape = (left.type.shape[0], right.type.shape[1])
     if out is None:
+        require(
+            wait, "a product in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
+        )
         t = left.type.dtype
         zero = b.full(shape, b.const(0, t), t)
         return b.one(TileMatmul, [left, right, zero, _factor(b, alpha, t), _factor(b, 1, t)])
     target = b.buffer(out)
     assert isinstance(target.type, BufType)
     t = target.type.dtype
-    current = b.tile(target)
-    b.write(target, b.one(TileMatmul, [left, right, current, _factor(b, alpha, t), _factor(b, beta, t)]))
+    help = "scale an operand before, or the result after the wait"
+    require(wait or (alpha == beta == 1), "a product in flight takes no alpha and no beta", help)
+    current, attrs = b.tile(target), None if wait else {"wait": False}
+    operands = [left, right, current, _factor(b, alpha, t), _factor(b, beta, t)]
+    b.write(target, b.one(TileMatmul, operands, attrs))
     return None
+
+
+@public("tile_matmul_wait")
+def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
+    """Waits until all products in flight (`tile_matmul(wait=False)`) but the last `pending` are complete."""
+    if not isinstance(pending, int) or isinstance(pending, bool):
+        raise TypeRule("", "", "NotConstant", culprit=pending, what="how many products may be pending")
+    require(0 <= pending <= MOST_PENDING, f"0 to {MOST_PENDING} products may be pending, got {pending}")
+    b.emit(TileMatmulWait, [], {"pending": pending})
 
 
 def _check_product(left: TileType, right: TileType) -> None:

@@ -66,11 +66,12 @@ class Function(Protocol):
 
 
 class OpBuilder(Builder):
-    """One per kernel trace. `lanes` is the block size, `partial` whether the last block may lack lanes; `library`
-    calls a standard library function by name. `storage`: what the user declared for a new tile; `read_only`: tiles that
-    look like views but are copies, and what made them."""
+    """One per kernel trace. `block_lanes` is the block size, `lanes` that of the group (a role, or the block),
+    `partial` whether the last block may lack lanes; `library` calls a standard library function by name. `storage`:
+    what the user declared for a new tile; `read_only`: tiles that look like views but are copies, and what made
+    them."""
 
-    __slots__ = ("lanes", "library", "partial", "read_only", "storage")
+    __slots__ = ("block_lanes", "lanes", "library", "partial", "read_only", "storage")
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class OpBuilder(Builder):
         library: Callable[[OpBuilder, str, list[Operand]], Operand] | None = None,
     ) -> None:
         super().__init__(region, loc)
-        self.lanes = lanes
+        self.block_lanes = self.lanes = lanes
         self.partial = partial
         self.library = library
         self.storage: dict[Value, str] = {}

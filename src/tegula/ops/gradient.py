@@ -10,9 +10,8 @@ from tegula.ops import scalar as S
 from tegula.ops.base import PUBLIC, TileOp, element, require
 from tegula.ops.control import If, Yield
 from tegula.ops.indexing import KernelBuilder
-from tegula.ops.lane import TileFromLanes, TileToLanes
+from tegula.ops.lane import LaneIndex, TileFromLanes
 from tegula.ops.tile import (
-    TileArange,
     TileExtract,
     TileFillAbsent,
     TileFull,
@@ -111,11 +110,6 @@ class GradientBuilder(KernelBuilder):
         """Refuse a write of one element by several lanes, each with a value of its own."""
         raise NotImplementedError
 
-    @property
-    def lane(self) -> Value:
-        """The number of this lane in its block."""
-        raise NotImplementedError
-
     # Building --------------------------------------------------------------------------------------------------------
 
     def zero(self, t: Type) -> Value:
@@ -158,12 +152,12 @@ class GradientBuilder(KernelBuilder):
 
     def from_first(self, x: Value) -> Value:
         """x in lane 0, zero in the others."""
-        first = self.one(S.Cmp, [self.lane, self.const(0, int32)], {"pred": "eq"})
+        first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
         return self.one(S.Select, [first, x, self.zero(x.type)])
 
     def once(self, body: Callable[[], object]) -> None:
         """Lane 0 alone does what `body` builds."""
-        first = self.one(S.Cmp, [self.lane, self.const(0, int32)], {"pred": "eq"})
+        first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
         self.branch(first, body)
 
     def branch(self, condition: Value, body: Callable[[], object]) -> None:
@@ -184,11 +178,6 @@ class GradientBuilder(KernelBuilder):
         tile = self.one(TileLoad, [array, self.const(0.0, t), *index], {**attrs, "shape": shape})
         self.emit(TileStore, [array, self.zero(tile.type), *index], attrs)
         return self.one(TileExtract, [tile, *(self.const(0, int32) for _ in index)])
-
-    def lane_number(self) -> Value:
-        numbers = [self.const(k, int32) for k in (0, 1)]
-        tile = self.one(TileArange, numbers, {"count": self.lanes})
-        return self.one(TileToLanes, [tile], {"lanes": self.lanes})
 
     def reshaped(self, tile: Value, shape: Sequence[int]) -> Value:
         assert isinstance(tile.type, TileType)

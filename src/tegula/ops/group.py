@@ -174,6 +174,45 @@ class SharedProduct(TileOp):
         return (Effect("read", self.operands[0]), Effect("read", self.operands[1]))
 
 
+class RegisterProduct(TileOp):
+    """`tile.matmul` with b in shared memory. Operands: a (tile), b (buffer), c (tile), alpha, beta."""
+
+    __slots__ = ()
+    NAME = "group.register_product"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        a, b, c = tile_type(operands[0]), buffer_type(operands[1]), tile_type(operands[2])
+        require(
+            a.shape[1] == b.shape[0] and c.shape == (a.shape[0], b.shape[1]),
+            f"shapes {a.shape}, {b.shape} and {c.shape} do not fit",
+        )
+        return [c]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[1]),)
+
+
+class ProductWait(TileOp):
+    """Waits until at most `pending` (attribute) products of the group are in flight. Operands: accumulators that are
+    not, then; the results are they."""
+
+    __slots__ = ()
+    NAME = "group.product_wait"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(attrs["pending"] >= 0, "a number of products is not negative")
+        return [tile_type(t) for t in operands]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)
+
+
 class AsyncCopy(TileOp):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
     buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is another

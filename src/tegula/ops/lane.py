@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tegula.ir import Region, Value
 from tegula.ops.base import TileOp, element, require
 from tegula.ops.scalar import Cmp, Select
-from tegula.types import MatType, TileType, Type, VecType, element_shape, int32, scalar_of
+from tegula.types import MatType, TileType, Type, VecType, element_shape, int32, int64, scalar_of
 
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
@@ -17,7 +17,8 @@ Attrs = Mapping[str, Any]
 
 
 class Tid(TileOp):
-    """The thread index: attribute `count` leading components, int32. Which are uniform is the launch class's word."""
+    """The thread index: attribute `count` leading components, int32. Which are uniform is the launch class's word.
+    Operand, where given: the number of the block, int64, the same in all lanes."""
 
     __slots__ = ()
     NAME = "tid"
@@ -25,7 +26,20 @@ class Tid(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(list(operands) in ([], [int64]), "a block's number is an int64")
         return [int32] * attrs["count"]
+
+
+class LogicalBlocks(TileOp):
+    """The blocks of the launch that one block of the hardware runs, one after the other: the number of the first, their
+    end, and the step from one to the next, int64."""
+
+    __slots__ = ()
+    NAME = "logical_blocks"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [int64] * 3
 
 
 class LaneUniform(TileOp):
@@ -112,7 +126,9 @@ class TileFromThread(TileOp):
 
     def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
         thread = b.one(LaneUniform, [b.primal(self.operands[1])])
-        mine = b.one(Cmp, [b.as_scalar(b.lane, scalar_of(element(thread.type))), thread], {"pred": "eq"})
+        mine = b.one(
+            Cmp, [b.as_scalar(b.one(LaneIndex, []), scalar_of(element(thread.type))), thread], {"pred": "eq"}
+        )
         total = b.total(g)
         return b.one(Select, [mine, total, b.zero(total.type)]), None
 
@@ -130,3 +146,37 @@ class Lanes(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         require(not regions[0].args, "a lane region takes no arguments")
         return [v.type for v in regions[0].terminator.operands]
+
+
+class LaneIndex(TileOp):
+    """The lane's number in its group, int32: of the block, or of the role inside one."""
+
+    __slots__ = ()
+    NAME = "lane.index"
+    VARYING = True
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [int32]
+
+
+class BlockIndex(TileOp):
+    """The number of this block in the grid, int32, from 0."""
+
+    __slots__ = ()
+    NAME = "block.index"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [int32]
+
+
+class BlockCount(TileOp):
+    """The number of blocks in the grid, int32."""
+
+    __slots__ = ()
+    NAME = "block.count"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [int32]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Region, Value
+from tegula.ir import Op, Region, Value
 from tegula.ops.base import TileOp, TypeRule, require
 from tegula.ops.convert import convert
 from tegula.ops.scalar import Const, Mul
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class TileMatmul(TileOp):
     """alpha * a @ b + beta * c. Operands: a (M, K), b (K, N), c (M, N), alpha, beta (c's scalar type). Products and
     sums are in c's type, operands are converted to it first (16- and 8-bit float results: in float32, rounded once).
-    The order over K is unspecified."""
+    The order over K is unspecified. Attribute `wait`, if False: the product is left in flight, and a `tile.matmul_wait`
+    comes before anything else looks at the result or changes an operand."""
 
     __slots__ = ()
     NAME = "tile.matmul"
@@ -80,6 +81,31 @@ class TileMatmul(TileOp):
         if b.wanted(self.operands[4]):
             grads[4] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, out]))
         return grads
+
+
+class TileMatmulWait(TileOp):
+    """Waits until all products in flight but the last `pending` (attribute) are complete. Operands: the accumulators
+    of the products in flight; results: the same tiles after the wait."""
+
+    __slots__ = ()
+    NAME = "tile.matmul_wait"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(
+        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
+    ) -> Sequence[Type]:
+        require(attrs["pending"] >= 0, "a number of products in flight is not negative")
+        return [tile_type(t) for t in operands]
+
+    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+        return grads
+
+
+def in_flight(op: Op) -> bool:
+    """Whether the op is a product that is not waited for at once."""
+    return isinstance(op, TileMatmul) and op.attrs.get("wait") is False
 
 
 def _transposed(b: GradientBuilder, tile: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -350,6 +351,28 @@ class Sqrt(Elementwise):
 
     def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
         return (b.one(Div, [b.scaled(g, 0.5), b.primal(self.result)]),)
+
+
+class FastExp2(Elementwise):
+    """2 ** a, with a relative error of at most 2 ** -20; results below the smallest normal number may be 0. Of float32
+    and narrower floats."""
+
+    __slots__ = ()
+    NAME = "fast.exp2"
+    ARITY = 1
+    KINDS = "f"
+
+    @classmethod
+    def result_type(cls, operand: ElementType) -> ElementType:
+        require(scalar_of(operand).bits <= 32, f"fast functions take float32 and narrower, got {operand}")
+        return operand
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return rounded(np.exp2, *operands)
+
+    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+        return (b.scaled(b.one(Mul, [g, b.primal(self.result)]), math.log(2)),)
 
 
 class Floor(Elementwise):

@@ -10,7 +10,8 @@ from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate
 from tegula.ops.control import For, If
 from tegula.ops.convert import Cast
 from tegula.ops.indexing import nonnegative
-from tegula.ops.lane import Tid
+from tegula.ops.lane import LaneIndex, Tid
+from tegula.ops.roles import WARP, Roles
 from tegula.ops.scalar import Add, Cmp, Const, Mul, Neg, Sub
 from tegula.passes.promote_buffers import root
 from tegula.passes.uniformity import Uniformity
@@ -111,6 +112,8 @@ def injective(value: Value, known: Uniformity, within: Op | None) -> bool:
         return _strided_loop(value, owner, known)
     if isinstance(owner, Tid):
         return _is_lane(value, owner, known)
+    if isinstance(owner, LaneIndex):
+        return True
     if isinstance(owner, Cast):
         to, source = owner.attrs["to"], owner.operands[0].type
         widens = isinstance(source, DType) and source.is_int and to.is_int and to.bits >= source.bits
@@ -130,15 +133,25 @@ def _is_lane(value: Value, tid: Tid, known: Uniformity) -> bool:
 
 
 def _strided_loop(value: Value, region: Region, known: Uniformity) -> bool:
-    """`for i in range(lane, n, step)` with a step of at least the block size visits each element in one lane only."""
+    """`for i in range(lane, n, step)` with a step of at least the group's size visits each element in one lane only."""
     loop = region.parent
     if not isinstance(loop, For) or region.args[0] is not value:
         return False
-    step, lanes = loop.operands[2].owner, known.launch.block_dim
+    step, lanes = loop.operands[2].owner, _group_lanes(loop, known)
     if not isinstance(step, Const):
         return False
     size: int = step.attrs["value"]
     return size >= lanes and size % lanes == 0 and injective(loop.operands[0], known, None)
+
+
+def _group_lanes(op: Op, known: Uniformity) -> int:
+    """The lanes that run an op together: those of its role, or of the block."""
+    region = op.parent
+    while region is not None and region.parent is not None:
+        if isinstance(region.parent, Roles):
+            return WARP * region.parent.attrs["warps"][region.parent.regions.index(region)][1]
+        region = region.parent.parent
+    return known.launch.block_dim
 
 
 def _stable(value: Value, within: Op | None) -> bool:

@@ -10,10 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tegula.ir import Kernel, Op, Value
-from tegula.layout import Layout, blocked, chunked, everywhere, fma_result, mma_result, over_lanes
+from tegula.layout import (
+    Layout,
+    blocked,
+    chunked,
+    everywhere,
+    fma_result,
+    mma_result,
+    over_lanes,
+    wgmma_result,
+)
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import For, If, While
-from tegula.ops.group import AddPrefix, PartialScan, SharedProduct
+from tegula.ops.group import AddPrefix, PartialScan, ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.lane import TileFromLanes, TileToLanes
 from tegula.ops.tile import (
     TileAtomic,
@@ -25,6 +34,7 @@ from tegula.ops.tile import (
     TileReduce,
     TileStore,
 )
+from tegula.passes.groups import Group, group_of
 from tegula.rewrite import carried_slots
 from tegula.types import BufType, DType, TileType, bfloat16, components, element_bytes, float16
 
@@ -35,20 +45,21 @@ ACCESS_BYTES = 16
 
 def assign_layouts(kernel: Kernel, threads: int) -> Layouts:
     """The layout of each tile value. The kernel is not changed; `convert_layouts` makes it agree."""
-    classes = _classes(kernel)
+    classes = _classes(kernel, threads)
     edges = _edges(kernel, classes)
     chosen: dict[_Class, Layout] = {}
     for group in sorted(set(classes.values()), key=lambda c: (-c.size, c.number)):
-        chosen[group] = _choice(kernel, group, chosen, edges, threads)
+        chosen[group] = _choice(group, chosen, edges)
     return {value: chosen[group] for value, group in classes.items()}
 
 
 class _Class:
     """Tile values of one shape that share a layout, and the ops that make or use them."""
 
-    def __init__(self, number: int, shape: tuple[int, ...]) -> None:
+    def __init__(self, number: int, shape: tuple[int, ...], group: Group) -> None:
         self.number = number
         self.shape = shape
+        self.group = group
         self.size = 1
         for n in shape:
             self.size *= n
@@ -62,7 +73,7 @@ def _tiles(op: Op) -> Iterator[Value]:
             yield value
 
 
-def _classes(kernel: Kernel) -> dict[Value, _Class]:
+def _classes(kernel: Kernel, threads: int) -> dict[Value, _Class]:
     """Union-find over the values that must agree."""
     parent: dict[Value, Value] = {}
 
@@ -83,7 +94,7 @@ def _classes(kernel: Kernel) -> dict[Value, _Class]:
         assert isinstance(v.type, TileType)
         home = find(v)
         if home not in made:
-            made[home] = _Class(len(made), v.type.shape)
+            made[home] = _Class(len(made), v.type.shape, group_of(v.owner, threads))
     classes = {v: made[find(v)] for v in parent}
     for op in ops:
         _note(op, classes)
@@ -98,8 +109,10 @@ def _agreeing(op: Op) -> Iterator[list[Value]]:
                 yield slot
     elif isinstance(op, TileMap | TileFillAbsent | TileMarkPartial | TileAtomic | PartialScan | AddPrefix):
         yield [v for v in (*op.results, *op.operands) if isinstance(v.type, TileType)]
-    elif isinstance(op, SharedProduct):
+    elif isinstance(op, SharedProduct | RegisterProduct):
         yield [op.result, op.operands[2]]
+    elif isinstance(op, ProductWait):
+        yield from ([r, v] for r, v in zip(op.results, op.operands, strict=True))
 
 
 def _note(op: Op, classes: dict[Value, _Class]) -> None:
@@ -107,7 +120,7 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
     for v in op.results:
         if v in classes:
             classes[v].makers.append(op)
-    if isinstance(op, TileToLanes):
+    if isinstance(op, TileToLanes | RegisterProduct):
         classes[op.operands[0]].makers.append(op)
     memory = [op.result] if isinstance(op, TileLoad | BufRead) else []
     memory += op.operands[1:2] if isinstance(op, TileStore | TileAtomic | BufWrite) else []
@@ -147,13 +160,12 @@ def _reduction(op: TileReduce) -> Callable[[Layout], Layout]:
     return follow
 
 
-def _choice(
-    kernel: Kernel, group: _Class, chosen: dict[_Class, Layout], edges: Edges, threads: int
-) -> Layout:
+def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout:
+    threads = group.group.threads
     if group.size == 1:
         return everywhere(group.shape, threads)
     for op in group.makers:
-        natural = natural_layout(op, threads)
+        natural = _wanted(op, group)
         if natural is not None:
             return natural
     for larger, follow in edges.get(group, ()):
@@ -162,12 +174,22 @@ def _choice(
     return blocked(group.shape, threads, ACCESS_BYTES // min(group.access, default=4))
 
 
-def natural_layout(op: Op, threads: int) -> Layout | None:
-    """The layout that an op itself gives or takes its tile in; None where any will do."""
-    if isinstance(op, SharedProduct):
+def _wanted(op: Op, group: _Class) -> Layout | None:
+    """The layout that a maker of a class, or an op that takes one of its tiles first, gives or wants."""
+    if isinstance(op, RegisterProduct) and op.result.type.shape != group.shape:  # type: ignore[union-attr]
+        return operand_layout(op, 0, group.group)
+    return natural_layout(op, group.group)
+
+
+def natural_layout(op: Op, group: Group) -> Layout | None:
+    """The layout that an op itself gives or takes its tile in; None where any will do. `group`: who does it."""
+    threads = group.threads
+    if isinstance(op, SharedProduct | RegisterProduct):
         t = op.result.type
         assert isinstance(t, TileType)
         rows, columns = t.shape
+        if op.attrs.get("unit") == "wgmma":
+            return wgmma_result((rows, columns), group.warp_groups)
         if on_tensor_cores(op):
             return mma_result((rows, columns), threads // 32)
         return fma_result((rows, columns), threads, ACCESS_BYTES // max(4, element_bytes(t.dtype)))
@@ -182,11 +204,22 @@ def natural_layout(op: Op, threads: int) -> Layout | None:
     return None
 
 
-def on_tensor_cores(op: SharedProduct) -> bool:
+def operand_layout(op: Op, k: int, group: Group) -> Layout | None:
+    """The layout in which an op takes its operand `k`; None where any will do, or it is no tile."""
+    t = op.operands[k].type
+    if not isinstance(t, TileType):
+        return None
+    if isinstance(op, RegisterProduct) and k == 0:
+        return wgmma_result((t.shape[0], t.shape[1]), group.warp_groups)
+    wanted = natural_layout(op, group)
+    return wanted if wanted is not None and t.shape == wanted.shape else None
+
+
+def on_tensor_cores(op: SharedProduct | RegisterProduct) -> bool:
     """Whether a product has operands that tensor cores multiply: float16 or bfloat16, both the same, summed in
     float32."""
     a, b = (v.type for v in op.operands[:2])
-    assert isinstance(a, BufType) and isinstance(b, BufType)
+    assert isinstance(a, BufType | TileType) and isinstance(b, BufType)
     narrow: tuple[DType, ...] = (float16, bfloat16)
     out = op.result.type
     assert isinstance(out, TileType)

@@ -10,7 +10,8 @@ from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
 from tegula.ops.control import Yield
 from tegula.ops.group import PartialArgReduce, PartialReduce
 from tegula.ops.tile import TileArgReduce, TileAtomic, TileBroadcast, TileMap, TileReduce, dtype_of
-from tegula.passes.assign_layouts import Layouts, natural_layout
+from tegula.passes.assign_layouts import Layouts, natural_layout, operand_layout
+from tegula.passes.groups import group_of
 from tegula.rewrite import clone_region, replace, uses
 from tegula.types import BufType, TileType, int32, scalar_of
 
@@ -26,7 +27,7 @@ class _Converter:
     def __init__(self, layouts: Layouts, threads: int, used: set[Value]) -> None:
         self.layouts = layouts
         self.used = used
-        self.threads = threads
+        self.block_threads = threads
         self.replaced: dict[Value, Value] = {}
 
     def region(self, region: Region) -> None:
@@ -55,11 +56,12 @@ class _Converter:
 
     def natural(self, build: Builder, op: Op) -> None:
         """An op that insists on a layout: its tiles are brought to it and back."""
-        wanted = natural_layout(op, self.threads)
-        if wanted is not None:
-            for k, v in enumerate(op.operands):
-                if isinstance(v.type, TileType) and v.type.shape == wanted.shape:
-                    op.operands[k] = self.converted(build, v, wanted)
+        group = group_of(build.region, self.block_threads)
+        for k, v in enumerate(op.operands):
+            taken = operand_layout(op, k, group)
+            if taken is not None:
+                op.operands[k] = self.converted(build, v, taken)
+        wanted = natural_layout(op, group)
         build.region.append(op)
         if wanted is None:
             return
@@ -180,4 +182,4 @@ class _Converter:
         """One element under shape (1,)."""
         buffer = self.buffer(build, index)
         line = build.insert(BufReshape([buffer], [BufType(int32, (1,), "shared")], {"shape": (1,)})).result
-        return self.read(build, line, everywhere((1,), self.threads))
+        return self.read(build, line, everywhere((1,), group_of(build.region, self.block_threads).threads))

@@ -18,6 +18,7 @@ from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import For, If, While
 from tegula.ops.group import AddPrefix, Barrier, PartialScan, StackAdvance, StackFill, StackVote
 from tegula.ops.lane import Lanes
+from tegula.ops.roles import Roles
 from tegula.ops.scalar import Const
 from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileStore
@@ -74,6 +75,10 @@ class _Walk:
             return self.branches(op, pending, needed)
         if isinstance(op, For | While):
             return self.loop(op, pending, needed)
+        if isinstance(op, Roles):
+            for region in op.regions:
+                self.region(region, [], needed)
+            return []
         fresh = list(self.accesses(op))
         clash = next(((a, b) for a in pending for b in fresh if self.conflict(a, b)), None)
         if clash is not None:
@@ -139,7 +144,7 @@ class _Walk:
             return
         layout = self._layout(op)
         for e in op.effects():
-            if e.value is not None and not _of_earlier_warps(op, e):
+            if e.value is not None and not _of_earlier_warps(op, e) and not _of_pipe(e.value):
                 yield Access(op, *_parts(e), layout=layout)
 
     def _layout(self, op: Op) -> Layout | None:
@@ -223,6 +228,12 @@ def _by_one_thread(a: Access, b: Access) -> bool:
     return a.op is b.op and isinstance(a.op, PartialScan | StackVote)
 
 
+def _of_pipe(value: Value) -> bool:
+    """Whether memory barriers order what is done to a buffer."""
+    owner = root(value).owner if isinstance(value.type, BufType) else None
+    return isinstance(owner, BufNew) and bool(owner.attrs.get("pipe"))
+
+
 def _of_earlier_warps(op: Op, effect: Effect) -> bool:
     """Whether an op reads what earlier warps have written, of which there are none."""
     if not isinstance(op, AddPrefix | StackFill | StackAdvance) or effect.kind != "read":
@@ -268,7 +279,7 @@ def _insert(region: Region, needed: dict[Op, tuple[Access, Access]]) -> None:
             barrier = Barrier([], [], {"reason": reason}, [], op.loc)
             barrier.parent = region
             out.append(barrier)
-        if isinstance(op, If | For | While):
+        if isinstance(op, If | For | While | Roles):
             for nested in op.regions:
                 _insert(nested, needed)
         out.append(op)

@@ -15,7 +15,9 @@ from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufView, BufW
 from tegula.ops.group import (
     AddPrefix,
     PartialScan,
+    ProductWait,
     Publish,
+    RegisterProduct,
     SharedGather,
     SharedProduct,
     StackAdvance,
@@ -24,7 +26,7 @@ from tegula.ops.group import (
     StackVote,
 )
 from tegula.ops.lane import LaneUniform, TileFromThread
-from tegula.ops.linear import TileMatmul
+from tegula.ops.linear import TileMatmul, TileMatmulWait
 from tegula.ops.stack import StackPop, StackPush
 from tegula.ops.tile import (
     TileConcat,
@@ -37,6 +39,7 @@ from tegula.ops.tile import (
     TileScan,
     TileSlice,
 )
+from tegula.passes.groups import group_of
 from tegula.passes.overlap import reads_in_place
 from tegula.rewrite import clone_region, replace, uses
 from tegula.types import BufType, ElementType, TileType, int32
@@ -52,7 +55,7 @@ def lower_tiles(kernel: Kernel, threads: int) -> None:
 class _Lowering:
     def __init__(self, kernel: Kernel, threads: int) -> None:
         self.kernel = kernel
-        self.threads = threads
+        self.block_threads = self.threads = threads
         self.users = uses(kernel.body)
         self.buffers: dict[Value, Value] = {}
         self.replaced: dict[Value, Value] = {}
@@ -103,17 +106,21 @@ class _Lowering:
         for op, k in self.users.get(value, ()):
             if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather | TileScan):
                 return True
-            if (isinstance(op, TileExtract) and not _single(value)) or (isinstance(op, TileMatmul) and k < 2):
+            if isinstance(op, TileExtract) and not _single(value):
+                return True
+            if isinstance(op, TileMatmul) and (k == 1 or (k == 0 and not op.attrs.get("left_in_registers"))):
                 return True
         return False
 
     # Ops -------------------------------------------------------------------------------------------------------------
 
     def _rewrite(self, region: Region) -> None:
+        self.threads = group_of(region, self.block_threads).threads
         before, region.ops = region.ops, []
         for op in before:
             for nested in op.regions:
                 self._rewrite(nested)
+            self.threads = group_of(region, self.block_threads).threads
             rule = _RULES.get(type(op))
             if rule is None or (isinstance(op, TileExtract) and op.operands[0] not in self.buffers):
                 region.append(op)
@@ -155,8 +162,17 @@ class _Lowering:
         return [_put(build, SharedGather, [tile, index], op.result.type, axis=op.attrs["axis"])]
 
     def product(self, build: Builder, op: Op) -> list[Value]:
-        a, b = (self.buffers[v] for v in op.operands[:2])
-        return [_put(build, SharedProduct, [a, b, *op.operands[2:]], op.result.type)]
+        a, b, *rest = op.operands
+        attrs = {"wait": op.attrs.get("wait", True)}
+        if op.attrs.get("left_in_registers"):
+            return [_put(build, RegisterProduct, [a, self.buffers[b], *rest], op.result.type, **attrs)]
+        return [
+            _put(build, SharedProduct, [self.buffers[a], self.buffers[b], *rest], op.result.type, **attrs)
+        ]
+
+    def product_wait(self, build: Builder, op: Op) -> list[Value]:
+        types = [v.type for v in op.operands]
+        return build.insert(ProductWait(op.operands, types, {"pending": op.attrs["pending"]})).results
 
     def concat(self, build: Builder, op: Op) -> list[Value]:
         """Each tile written to its part of one buffer."""
@@ -266,6 +282,7 @@ _RULES: dict[type[Op], Callable[[_Lowering, Builder, Op], list[Value]]] = {
     TileExtract: _Lowering.extract,
     TileGather: _Lowering.gather,
     TileMatmul: _Lowering.product,
+    TileMatmulWait: _Lowering.product_wait,
     TileConcat: _Lowering.concat,
     TileScan: _Lowering.scan,
     LaneUniform: _Lowering.uniform,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.base import TileOp
+from tegula.ops.roles import WAITS, PipePop, PipeRelease
 from tegula.passes.promote_buffers import root
-from tegula.types import ArrayType, BufType
+from tegula.types import ArrayType, BufType, PipeType
 
 
 def array_root(value: Value) -> Value:
@@ -20,12 +21,16 @@ def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
     """Whether an op, or one nested in it, may write one of the arrays and buffers."""
     for inner in op.walk() if sources else ():
         assert isinstance(inner, TileOp)
+        # While a role waits, others may write arrays.
+        if isinstance(inner, WAITS) and any(isinstance(v.type, ArrayType) for v in sources):
+            return True
         for effect in inner.effects():
             target = effect.value
             if (
                 effect.kind in ("write", "atomic")
                 and target is not None
                 and _aliases(kernel, target, sources)
+                and (not isinstance(target.type, PipeType) or isinstance(inner, PipeRelease))
             ):
                 return True
     return False
@@ -34,12 +39,20 @@ def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
 def _aliases(kernel: Kernel, value: Value, sources: set[Value]) -> bool:
     if isinstance(value.type, BufType):
         return root(value) in sources
+    if isinstance(value.type, PipeType):
+        return any(popped_from(v, value) for v in sources)
     if not isinstance(value.type, ArrayType):
         return False
     target = array_root(value)
     return target in sources or any(
         overlap(kernel, target, v) for v in sources if isinstance(v.type, ArrayType)
     )
+
+
+def popped_from(buffer: Value, pipe: Value) -> bool:
+    """Whether a buffer shows a stage of the pipe, which is someone else's once it is released."""
+    source = root(buffer).owner
+    return isinstance(source, PipePop) and source.operands[0] is pipe
 
 
 def overlap(kernel: Kernel, a: Value, b: Value) -> bool:

@@ -9,13 +9,18 @@ from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.buffer import BufNew, BufReshape, BufView
 from tegula.ops.group import SharedProduct
+from tegula.ops.roles import Roles
+from tegula.ops.schedule import MbarrierNew
 from tegula.ops.stack import StackNew
-from tegula.passes.plan_memory import Interval, Plan, plan_memory
+from tegula.passes.bulk_access import boxes
+from tegula.passes.plan_memory import Branch, Interval, Plan, plan_memory
 from tegula.passes.promote_buffers import root
 from tegula.rewrite import uses
-from tegula.types import BufType, StackType, components, element_bytes, scalar_of
+from tegula.types import BufType, MbarrierType, StackType, TileType, components, element_bytes, scalar_of
 
 ALIGNMENT = 128
+SWIZZLE_ALIGNMENT = 1024
+"""Bytes after which every swizzle starts anew."""
 PAD_BYTES = 16
 BANKS_BYTES = 128
 LITTLE = 16 << 10
@@ -24,11 +29,13 @@ LITTLE = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Bytes of shared memory. `strides`: of the elements, in scalars."""
+    """Bytes of shared memory. `strides`: of the elements, in scalars. `row_bytes`: of a swizzled tile, whose last
+    dimension is cut into boxes with rows of so many bytes, one box after the other; 0 for others."""
 
     offset: int
     size: int
     strides: tuple[int, ...]
+    row_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,7 @@ class SharedMemory:
 def place_shared(kernel: Kernel) -> SharedMemory:
     """A place for each buffer and stack of the kernel."""
     users = uses(kernel.body)
-    owners = [op for op in kernel.walk() if isinstance(op, BufNew | StackNew)]
+    owners = [op for op in kernel.walk() if isinstance(op, BufNew | StackNew | MbarrierNew)]
     strides = [_strides(op, users.get(op.result, [])) for op in owners]
     lives = _Lives(kernel)
     intervals = [lives.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
@@ -50,7 +57,15 @@ def place_shared(kernel: Kernel) -> SharedMemory:
     if plan.total > LITTLE:
         plan = plan_memory(intervals)
     rows = zip(owners, plan.offsets, plan.intervals, strides, strict=True)
-    return SharedMemory({op.result: Place(at, i.size, s) for op, at, i, s in rows}, plan)
+    return SharedMemory({op.result: Place(at, i.size, s, _row_bytes(op)) for op, at, i, s in rows}, plan)
+
+
+def _row_bytes(op: Op) -> int:
+    """The bytes of a row of the boxes of a swizzled buffer; the first dimension is the stages."""
+    t = op.result.type
+    if not isinstance(t, BufType) or not op.attrs.get("swizzled"):
+        return 0
+    return boxes(TileType(t.dtype, t.shape[1:]), True).row_bytes
 
 
 def _side_by_side(intervals: list[Interval]) -> Plan:
@@ -76,20 +91,33 @@ class _Lives:
         for op in region.ops:
             self.numbers[op] = len(self.numbers)
             for v in op.operands:
-                if isinstance(v.type, BufType | StackType):
+                if isinstance(v.type, BufType | StackType | MbarrierType):
                     self.last[root(v)] = op
             for nested in op.regions:
                 self._visit(nested)
             self.ends[op] = len(self.numbers)
 
     def interval(self, op: Op, size: int) -> Interval:
+        """What connects roles is in use to the end; what two roles have of their own, at the same time."""
         final = self.last.get(op.result, op)
         at, end = final, self.ends[final]
         while at.parent is not op.parent and at.parent is not None and at.parent.parent is not None:
             at = at.parent.parent
             end = self.ends[at]
+        if op.attrs.get("pipe") or isinstance(op, MbarrierNew):
+            end = len(self.numbers)
         name = op.result.name or "tile"
-        return Interval(name, self.numbers[op], end, size, ALIGNMENT, loc=op.loc, until=final.loc)
+        align = SWIZZLE_ALIGNMENT if op.attrs.get("swizzled") else ALIGNMENT
+        return Interval(name, self.numbers[op], end, size, align, 0, op.loc, final.loc, self._branch(op))
+
+    def _branch(self, op: Op) -> Branch:
+        """The role that a buffer belongs to."""
+        region = op.parent
+        while region is not None and region.parent is not None:
+            if isinstance(region.parent, Roles):
+                return ((self.numbers[region.parent], region.parent.regions.index(region)),)
+            region = region.parent.parent
+        return ()
 
 
 def _strides(op: Op, users: list[tuple[Op, int]]) -> tuple[int, ...]:
@@ -98,13 +126,17 @@ def _strides(op: Op, users: list[tuple[Op, int]]) -> tuple[int, ...]:
     t = op.result.type
     if isinstance(t, StackType):
         return (components(t.dtype),)
+    if isinstance(t, MbarrierType):
+        return (MBARRIER_BYTES,)
     assert isinstance(t, BufType)
     unit = components(t.dtype)
     product = any(isinstance(user, SharedProduct) for user, _ in users)
     reshaped = any(isinstance(user, BufReshape | BufView) for user, _ in users)
     row = t.shape[-1] * element_bytes(t.dtype)
     pad = 0
-    if (op.attrs.get("stages") or (product and not reshaped)) and row % (BANKS_BYTES // 4) == 0:
+    if op.attrs.get("pipe"):
+        pad = 0
+    elif (op.attrs.get("stages") or (product and not reshaped)) and row % (BANKS_BYTES // 4) == 0:
         pad = PAD_BYTES * 8 // scalar_of(t.dtype).bits
     strides = [unit]
     for d in reversed(range(1, len(t.shape))):
@@ -116,9 +148,12 @@ def _bytes(op: Op, strides: tuple[int, ...]) -> int:
     t = op.result.type
     if isinstance(t, StackType):
         return COUNT_BYTES + t.capacity * element_bytes(t.dtype)
+    if isinstance(t, MbarrierType):
+        return t.stages * MBARRIER_BYTES
     assert isinstance(t, BufType)
     return strides[0] * t.shape[0] * scalar_of(t.dtype).bits // 8
 
 
 COUNT_BYTES = 16
 """Before the elements of a stack: how many there are."""
+MBARRIER_BYTES = 8

@@ -5,7 +5,8 @@ stretches an interval over the loops that its contents have to outlast."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -78,6 +79,18 @@ def plan_memory(intervals: Sequence[Interval]) -> Plan:
             break
     assert best is not None
     return Plan(tuple(intervals), tuple(best[1]), best[0])
+
+
+def divided(plan: Plan, inner: Mapping[int, Plan]) -> Plan:
+    """A plan that shows the parts of some intervals in their place. `inner`: the plan of each of these by its number.
+    The parts count as in use as long as the whole."""
+    intervals: list[Interval] = []
+    offsets: list[int] = []
+    for k, (whole, at) in enumerate(zip(plan.intervals, plan.offsets, strict=True)):
+        parts = inner.get(k, Plan((whole,), (0,), whole.room))
+        intervals += [replace(part, start=whole.start, end=whole.end) for part in parts.intervals]
+        offsets += [at + offset for offset in parts.offsets]
+    return Plan(tuple(intervals), tuple(offsets), plan.total)
 
 
 ORDERS: tuple[Callable[[Interval], tuple[int, ...]], ...] = (

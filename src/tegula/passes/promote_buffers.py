@@ -8,6 +8,7 @@ from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView, BufWrite
 from tegula.ops.control import For, If, While
+from tegula.ops.roles import Roles
 from tegula.ops.tile import TileExtract, TileFillAbsent, TileReshape, TileSlice
 from tegula.types import BufType, TileType
 
@@ -82,6 +83,9 @@ class _Promotion:
             return []
         if isinstance(op, If | For | While):
             return [self._control(op, current)]
+        if isinstance(op, Roles):
+            for role in op.regions:
+                self._region(role, dict(current))
         if target not in current:
             return [op]
         assert target is not None

@@ -1,4 +1,5 @@
-"""Constant folding, common subexpressions, and wrap-arounds of indices that cannot be negative."""
+"""Constant folding, common subexpressions, integer arithmetic that changes nothing, and wrap-arounds of indices that
+cannot be negative."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from tegula.ops.base import Elementwise, TileOp
 from tegula.ops.control import For, While
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.indexing import nonnegative
-from tegula.ops.scalar import Add, Cmp, Const, Div, FloorDiv, Fma, Min, Mod, Mul, Select, Shr
+from tegula.ops.scalar import Add, Cmp, Const, Div, FloorDiv, Fma, Max, Min, Mod, Mul, Select, Shr, Sub
 from tegula.rewrite import erase_dead
 from tegula.types import DType, Type, to_numpy
 
@@ -45,7 +46,7 @@ class _Simplifier:
                 continue
             if key is not None:
                 seen[key] = op
-            isolated = not isinstance(op, For | While) and op.NAME not in ("if", "lanes")
+            isolated = not isinstance(op, For | While) and op.NAME not in ("if", "lanes", "roles")
             for nested in op.regions:
                 self.region(nested, {} if isolated else seen)
             kept.append(op)
@@ -59,6 +60,9 @@ class _Simplifier:
     def _folded(self, op: Op, kept: list[Op]) -> Value | None:
         if isinstance(op, Select) and _is_wrap(op):
             return op.operands[2]
+        same = _unchanged(op)
+        if same is not None:
+            return same
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
             return None
         constants = [v.owner for v in op.operands if isinstance(v.owner, Const)]
@@ -70,6 +74,29 @@ class _Simplifier:
         made.parent = op.parent
         kept.append(made)
         return made.result
+
+
+NEUTRAL: dict[type[Op], int] = {Add: 0, Sub: 0, Mul: 1, Div: 1, FloorDiv: 1}
+"""What an integer's second operand is where the result is the first."""
+
+
+def _unchanged(op: Op) -> Value | None:
+    """The operand that an op on integers gives back."""
+    if len(op.operands) != 2 or not isinstance(op.operands[0].type, DType) or not op.operands[0].type.is_int:
+        return None
+    first, second = op.operands
+    if type(op) in NEUTRAL and _number(second) == NEUTRAL[type(op)]:
+        return first
+    if isinstance(op, Add | Mul) and _number(first) == NEUTRAL[type(op)]:
+        return second
+    limit = _number(second)
+    if isinstance(op, Max) and limit is not None and limit <= 0 and never_negative(first):
+        return first
+    return None
+
+
+def _number(value: Value) -> int | None:
+    return value.owner.attrs["value"] if isinstance(value.owner, Const) else None
 
 
 def _key(op: Op) -> Any:

@@ -11,11 +11,13 @@ from tegula.ops.buffer import BufReshape, BufUpdate, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import Lanes, LaneUniform, Tid
+from tegula.ops.roles import Roles
 from tegula.passes.accesses import Access, accesses, conflict, internal_conflicts, may_meet
+from tegula.passes.overlap import popped_from
 from tegula.passes.promote_buffers import root
 from tegula.passes.uniformity import Uniformity
 from tegula.rewrite import clone_op, replace, uses
-from tegula.types import ArrayType, BufType, TileType
+from tegula.types import ArrayType, BufType, PipeType, TileType
 
 VIEWS = (ArrayView, BufView, BufReshape)
 
@@ -50,6 +52,11 @@ class _Splitter:
         if isinstance(op, If | For | While) and not (op in self.known.divergent or self._stays_whole(op)):
             for nested in op.regions:
                 self.region(nested)
+            group.flush(out)
+            out.append(op)
+        elif isinstance(op, Roles):
+            for role in op.regions:
+                self.region(role)
             group.flush(out)
             out.append(op)
         elif isinstance(op, Tid):
@@ -203,7 +210,11 @@ class _Group:
         )
 
     def _may_alias(self, a: Value | None, b: Value | None) -> bool:
-        if a is None or b is None or isinstance(a.type, BufType) != isinstance(b.type, BufType):
+        if a is None or b is None:
+            return False
+        if isinstance(b.type, PipeType):
+            return isinstance(a.type, BufType) and popped_from(a, b)
+        if isinstance(a.type, BufType) != isinstance(b.type, BufType):
             return False
         return root(a) is root(b) if isinstance(a.type, BufType) else isinstance(a.type, ArrayType)
 

@@ -8,6 +8,7 @@ from tegula.ir import Kernel, LaunchClass, Op, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.control import For, If, While
 from tegula.ops.lane import Tid
+from tegula.ops.roles import Roles
 from tegula.source import Location
 
 CONTROL = (If, For, While)
@@ -38,6 +39,9 @@ def _visit(region: Region, known: Uniformity) -> bool:
     for op in region.ops:
         if isinstance(op, CONTROL):
             changed |= _visit_control(op, known)
+        elif isinstance(op, Roles):
+            for role in op.regions:
+                changed |= _visit(role, known)
         else:
             changed |= _mark([r for r in op.results if _result_varies(op, r, known)], known)
     return changed
@@ -109,6 +113,9 @@ def _check(region: Region, known: Uniformity, diverged: Op | None, found: dict[O
             inner = op if op in known.divergent and diverged is None else diverged
             for nested in op.regions:
                 _check(nested, known, inner, found)
+        elif isinstance(op, Roles):
+            for role in op.regions:
+                _check(role, known, diverged, found)
 
 
 Notes = list[tuple[Location, str]]

@@ -26,6 +26,8 @@ from tegula.types import (
     with_scalar,
 )
 
+MAP_ALIGNMENT, MAP_STRIDES, MAP_LENGTHS = 16, 1 << 40, 1 << 32
+"""What a tensor map can describe: bytes that addresses are multiples of, and the ends of strides and lengths."""
 ALIGNMENT = 64
 MAX_NDIM = 4
 DLPACK_CPU = 1
@@ -185,7 +187,12 @@ class array:
         align = ALIGNMENT
         while align > 1 and any(x % align for x in (address, *strides[:-1])):
             align //= 2
-        self.access = AccessClass(align, contiguous, dense)
+        mapped = (
+            strides[-1] == size and align >= MAP_ALIGNMENT and all(0 < s < MAP_STRIDES for s in strides[:-1])
+        )
+        self.access = AccessClass(
+            align, contiguous, dense, bulk=mapped and all(0 < n < MAP_LENGTHS for n in shape)
+        )
         home = () if self.device is CPU else (self.device,)
         self.launch_id = launch_id((self.dtype, rank, self.access, self.writeable, *home))
         self.low, self.high = low, low if empty else high

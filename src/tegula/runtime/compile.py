@@ -16,10 +16,11 @@ from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
 from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.ops.roles import Roles, block_threads
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.library import library
-from tegula.runtime.report import NO_REPORT, run_reporting
+from tegula.runtime.report import run_reporting
 from tegula.runtime.store import disk_cache
 from tegula.source import Location
 from tegula.target import CpuTarget, get_target
@@ -62,22 +63,33 @@ class Compiled:
         self.writes: tuple[int, ...] = tuple(data["writes"])
         self.captured: tuple[Captured, ...] = kernel.captured
 
-    def launch(self, blocks: int, packed: bytes, args: Sequence[Any], stream: object) -> None:
-        """Run the kernel; it is done on return. `packed`: arguments and launch dimensions."""
+    def launch(self, blocks: int, packed: bytes, args: Sequence[Any], stream: object, other: bool) -> None:
+        """Run the kernel; it is done on return. `packed`: arguments, launch dimensions, and no address of a report."""
         if stream is not None:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
             raise LaunchError(message, "launch without stream=")
         if self.sites:
             run_reporting(self, packed, blocks)
         else:
-            run(self.function, packed + NO_REPORT, blocks, self.scratch_bytes)
+            run(self.function, packed, blocks, self.scratch_bytes)
 
 
 def trace(
     definition: KernelDef, types: Sequence[Type], launch: LaunchClass, access: Sequence[AccessClass | None]
 ) -> Kernel:
-    """The kernel's IR for these types."""
-    return definition.trace(types, launch, access, library())
+    """The kernel's IR for these types. LaunchError for a block size that its roles do not have."""
+    kernel = definition.trace(types, launch, access, library())
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    if roles is None:
+        return kernel
+    needed = block_threads(roles)
+    if launch.block_dim != needed:
+        what = f"kernel {kernel.name}: its roles need blocks of {needed} threads, got block_dim {launch.block_dim}"
+        raise LaunchError(what, "leave out block_dim=: it is computed from the roles")
+    if launch.partial:
+        what = f"kernel {kernel.name}: kernels with roles run whole blocks, of {needed} threads"
+        raise LaunchError(what, "use tg.launch_tiled, which launches whole blocks")
+    return kernel
 
 
 def compile_kernel(

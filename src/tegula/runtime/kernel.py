@@ -9,7 +9,7 @@ from tegula.dataclass import dataclass, field_names
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation
-from tegula.lang.captures import refreshed, unchanged
+from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.decorators import KernelDef, KernelOptions
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
 from tegula.runtime.config import config
@@ -69,6 +69,8 @@ class Kernel(KernelDef):
         self.latest: Specialisation | None = None
         self.adjoints: dict[tuple[int, ...], Any] = {}
         """Its adjoint kernels, by the positions of the arrays that have gradients."""
+        self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []
+        """Block sizes that the roles need, by what the captured names were (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
         self._quick: Quick | None = None
@@ -113,6 +115,7 @@ class Kernel(KernelDef):
         self.forms.clear()
         self.adjoints.clear()
         self._forms.clear()
+        self.role_threads.clear()
         self.latest = None
 
     # Explaining ------------------------------------------------------------------------------------------------------

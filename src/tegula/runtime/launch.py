@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.backend import pool
-from tegula.errors import LaunchError
+from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, adjoint_of, gradients
 from tegula.runtime.array import array, launch_id
@@ -21,7 +21,8 @@ from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel
 from tegula.runtime.recording import recording
-from tegula.runtime.resolve import ours, resolve
+from tegula.runtime.report import NO_REPORT
+from tegula.runtime.resolve import ours, resolve, role_threads
 from tegula.runtime.store import disk_cache
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ Dim = float | Sequence[float] | np.ndarray
 
 
 class Plan:
-    """A launch shape: its class, blocks, and the bytes that kernels read it from."""
+    """A launch shape: its class, blocks, and the bytes that kernels read it from; the address of a report, which comes
+    last, is 0."""
 
     __slots__ = ("blocks", "device", "launch", "number", "packed")
 
@@ -51,7 +53,7 @@ class Plan:
         self.device = device
         self.number = launch_id(self.launch if device is CPU else (self.launch, device))
         self.blocks = -(-total // block_dim)
-        self.packed = struct.pack(f"<{len(dims) + 1}q", *dims, total)
+        self.packed = struct.pack(f"<{len(dims) + 1}q", *dims, total) + NO_REPORT
 
 
 @lru_cache(maxsize=4096)
@@ -100,14 +102,6 @@ def _whole(n: Any) -> int:
     raise LaunchError(f"launch dimensions must be whole numbers, got {n!r}", "round it up: -(-n // m)")
 
 
-def _planned(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
-    """`plan` for dimensions that may be of any type."""
-    try:
-        return plan(dims, block_dim, device)
-    except TypeError:
-        return plan(tuple(map(_whole, dims)), block_dim, device)
-
-
 def launch(
     kernel: Kernel,
     dim: Dim,
@@ -137,17 +131,21 @@ def launch(
         raise LaunchError(
             "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
         )
-    _check_kernel(kernel)
+    if type(kernel) is not Kernel:
+        _check_kernel(kernel)
+    dims = (dim,) if type(dim) is int else _dims(dim)
+    if type(block_dim) is not int:
+        block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
         grads = [*_padded(adj_inputs, len(inputs)), *_padded(adj_outputs, len(outputs))]
-        made = _planned(_dims(dim), _block_size(kernel, block_dim))
+        made = plan(tuple(map(_whole, dims)), block_dim)
         if not run_adjoint(kernel, made, (*inputs, *outputs), grads, stream):
             help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
         return
     if adj_inputs or adj_outputs:
         raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
-    _run(kernel, _dims(dim), _block_size(kernel, block_dim), inputs, outputs, device, stream, record_tape)
+    _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
 
 
 def _padded(grads: Sequence[Any], count: int) -> list[Any]:
@@ -174,10 +172,10 @@ def run_adjoint(
     if not found:
         return False
     adjoint = adjoint_of(kernel, tuple(found))
-    compiled, packed = resolve(adjoint, plan, (*args, *found.values()))
+    compiled, packed, other = resolve(adjoint, plan, (*args, *found.values()))
     if check is not None:
         check(adjoint)
-    compiled.launch(plan.blocks, packed, (*args, *found.values()), stream)
+    compiled.launch(plan.blocks, packed, (*args, *found.values()), stream, other)
     return True
 
 
@@ -200,8 +198,10 @@ def launch_tiled(
     block_dim: int | None = None,
     **options: Any,
 ) -> None:
-    """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim])."""
-    if block_dim is None:
+    """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim]). A kernel with roles
+    says itself how many threads its blocks have."""
+    _check_kernel(kernel)
+    if block_dim is None and not kernel.has_roles:
         raise LaunchError(
             "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"
         )
@@ -209,11 +209,10 @@ def launch_tiled(
     if len(dims) >= MAX_DIMS:
         help = "the threads of a block are the last dimension: merge some of the others"
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)
+    block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims) + 1)
     if options:
         launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
         return
-    _check_kernel(kernel)
-    block_dim = _block_size(kernel, block_dim)
     _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
 
 
@@ -228,22 +227,35 @@ def _run(
     record: bool = True,
 ) -> None:
     if type(inputs) not in LISTS or type(outputs) not in LISTS:
-        inputs, outputs = _listed("inputs", inputs), _listed("outputs", outputs)
+        inputs, outputs = _list("inputs", inputs), _list("outputs", outputs)
     args = (*inputs, *outputs)
-    where = _place(device, stream, args) if device is not None or stream is not None or switch.used else CPU
-    made = _planned(dims, block_dim, where)
-    compiled, packed = kernel.quick(made, args) or resolve(kernel, made, args)
+    where = CPU
+    if device is not None or stream is not None or switch.used:
+        where = _place(device, stream, args)
+    try:
+        made = plan(dims, block_dim) if where is CPU else plan(dims, block_dim, where)
+    except TypeError:
+        made = plan(tuple(map(_whole, dims)), block_dim, where)
+    try:
+        compiled, packed, other = kernel.quick(made, args) or resolve(kernel, made, args)
+    except CompileError as error:
+        # The message says where the kernel is wrong; where the compiler was when it found out helps no one.
+        raise error.with_traceback(None) from error.__cause__
     if device is not None and compiled.device != get_device(device):
         raise LaunchError(
             f"kernel {kernel.name}: the launch is on {get_device(device)}, its arrays are on {compiled.device}",
             "leave out device=, or copy the arrays there: a.to(device)",
         )
-    compiled.launch(made.blocks, packed, args, stream)
+    compiled.launch(made.blocks, packed, args, stream, other)
     if recording.on:
         recording.launched(kernel, made, ours(kernel, args), compiled.writes, record)
 
 
 LISTS = (list, tuple)
+
+
+def _list(name: str, arguments: Sequence[Any]) -> Sequence[Any]:
+    return arguments if type(arguments) in LISTS else _listed(name, arguments)
 
 
 def _listed(name: str, arguments: Any) -> tuple[Any, ...]:
@@ -265,11 +277,19 @@ def _check_kernel(kernel: object) -> None:
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 
 
-def _block_size(kernel: Kernel, block_dim: Any) -> int:
-    """Threads per block: as launched, as the kernel says, or by default."""
+def block_size(
+    kernel: Kernel, block_dim: Any, inputs: Sequence[Any], outputs: Sequence[Any] = (), ndim: int = 2
+) -> int:
+    """Threads per block: as launched, as the kernel's roles or its decorator say, or by default. `ndim`: how many
+    dimensions it is launched over."""
     if type(block_dim) is int:
         return block_dim
     if block_dim is None:
+        if kernel.has_roles:
+            args = (*_list("inputs", inputs), *_list("outputs", outputs))
+            needed = role_threads(kernel, args, ndim)
+            if needed is not None:
+                return needed
         return kernel.options.block_dim or config.block_dim
     if isinstance(block_dim, bool) or not hasattr(block_dim, "__index__"):
         raise LaunchError(f"block_dim must be a whole number, got {block_dim!r}", "for example block_dim=64")

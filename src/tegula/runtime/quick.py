@@ -1,7 +1,7 @@
 """The quick way of a launch: a function made for the parameters of one kernel.
 
-It takes the arguments that launches mostly bring (tg.arrays that share no bytes, plain numbers) for forms of the kernel
-that are compiled already, and leaves everything else, errors included, to `resolve`."""
+It takes the arguments that launches mostly bring (tg.arrays that share no bytes, tensors seen before, plain numbers)
+for forms of the kernel that are compiled already, and leaves everything else, errors included, to `resolve`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.lang.definition import Parameter
+from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.pack import FORMATS
-from tegula.types import DType
+from tegula.types import DType, MatType, VecType
 
 if TYPE_CHECKING:
     from tegula.runtime.compile import Compiled
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 
 Ready = dict[tuple[Any, ...], "Form"]
 """Compiled forms by what `key` gives."""
-Quick = Callable[[Any, Sequence[Any]], "tuple[Form, bytes] | None"]
+Quick = Callable[[Any, Sequence[Any]], "tuple[Form, bytes, bool] | None"]
+"""The form, the bytes that it reads, and whether an argument is another library's array."""
+FOREIGN: dict[type, Callable[[Any, Any], array]] = {}
+"""By the type of another library's arrays: what finds ours for one, which may be seen as of a vector or matrix type,
+or raises KeyError."""
 
 MOST_ARRAYS = 10
 """Kernels with more of them are launched by the general way, which compares pairs in a loop too."""
@@ -33,16 +38,21 @@ _TEXT = """
 def quick(plan, args):
     try:
         {names} = args
-        if {fits}:
+        other = False
+        {adopted}if {fits}:
             form = ready[{key}]
             for fetch, name, value in form.captured:
                 if fetch(name) is not value:
                     return None
-            return form, pack({values}) + plan.packed
+            return form, pack({values}) + plan.packed, other
     except failures:
         pass
     return None
 """
+_ADOPTION = """if type({name}) is not array:
+            {name} = foreign[type({name})]({name}, t{k})
+            other = True
+        """
 _FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, struct.error)
 
 
@@ -56,13 +66,17 @@ def make_quick(parameters: Sequence[Parameter], ready: Ready) -> Quick:
 
     A form is found only for arrays that it was compiled for, so annotations of arrays are not compared again."""
     arrays: list[str] = []
+    adopted: list[str] = []
     fits: list[str] = []
+    scope: dict[str, Any] = {}
     values: list[str] = []
     layout = "<"
     for k, p in enumerate(parameters):
         name, wanted = f"a{k}", p.annotation
         if isinstance(wanted, ArrayAnnotation):
             arrays.append(name)
+            adopted.append(_ADOPTION.format(name=name, k=k))
+            scope[f"t{k}"] = wanted.dtype if isinstance(wanted.dtype, VecType | MatType) else None
             values.append(f"{name}.packed")
             layout += f"{8 + 16 * wanted.ndim}s"
         elif isinstance(wanted, DType) and wanted.name in FORMATS:
@@ -77,11 +91,13 @@ def make_quick(parameters: Sequence[Parameter], ready: Ready) -> Quick:
     ids = "".join(f", {a}.launch_id" for a in arrays)
     text = _TEXT.format(
         names="".join(f"a{k}, " for k in range(len(parameters))) or "()",
+        adopted="".join(adopted),
         fits=" and ".join(fits) or "True",
         key=f"plan.number, config.mode, config.cpu_target{ids}",
         values=", ".join(values),
     )
-    scope = {"ready": ready, "config": config, "pack": struct.Struct(layout).pack, "failures": _FAILURES}
+    scope |= {"ready": ready, "config": config, "pack": struct.Struct(layout).pack, "failures": _FAILURES}
+    scope |= {"array": array, "foreign": FOREIGN}
     exec(compile(text, f"<launch of {len(parameters)} arguments>", "exec"), scope)
     return scope["quick"]
 

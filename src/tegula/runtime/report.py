@@ -13,8 +13,10 @@ import numpy as np
 from tegula.backend.pool import run
 from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, Site
 from tegula.dataclass import dataclass
-from tegula.errors import BrokenPromise, DivisionByZero, KernelAssertion, OutOfBounds, RunError
+from tegula.errors import BrokenPromise, Deadlock, DivisionByZero, KernelAssertion, OutOfBounds, RunError
 from tegula.ops.debug import Print
+from tegula.ops.roles import waiting
+from tegula.source import Location
 from tegula.types import (
     DTYPES,
     ElementType,
@@ -68,7 +70,7 @@ def run_reporting(compiled: Compiled, packed: bytes, blocks: int) -> None:
 
     A launch within a launch, by a signal handler, has memory of its own; that of an interrupted launch is dropped."""
     memory, _local.memory = _local.memory or _Memory(), None
-    run(compiled.function, packed + memory.pointer, blocks, compiled.scratch_bytes)
+    run(compiled.function, packed[: -len(NO_REPORT)] + memory.pointer, blocks, compiled.scratch_bytes)
     if not memory.count.value:
         _local.memory = memory
         return
@@ -95,7 +97,9 @@ class Reports:
         if count > RECORDS:
             print(f"({count - RECORDS} more reports were lost)")
         if failures:
-            raise self._failure(min(failures, key=lambda row: (row[1], row[2], row[0])))
+            first = min(failures, key=lambda row: (row[1], row[2], row[0]))
+            waits = [row for row in failures if row[1] == first[1] and sites[row[0]].kind == "wait"]
+            raise self._failure(first) if sites[first[0]].kind != "wait" else self._deadlock(waits)
 
     def _print(self, rows: list[np.ndarray]) -> None:
         partial: dict[tuple[int, int], dict[int, np.ndarray]] = {}
@@ -109,6 +113,19 @@ class Reports:
             elements[int(row[3])] = row[RECORD_HEADER:]
             if len(elements) == sum(map(math.prod, site.data["shapes"])):
                 _print(site, _tiles(site, partial.pop(key)))
+
+    def _deadlock(self, rows: list[np.ndarray]) -> Deadlock:
+        """The waits of all roles of a block. A role without one has ended."""
+        sites = [self.compiled.sites[row[0]] for row in rows]
+        waits = {site.data["role"] for site in sites}
+        texts: list[tuple[Location, str]] = []
+        for site, row in zip(sites, rows, strict=True):
+            data, names = site.data, site.data["names"]
+            others = [(name, k not in waits) for k, name in enumerate(names) if int(row[4]) >> k & 1]
+            role = names[data["role"]]
+            text = waiting(role, data["pipe"], data["stages"], data["fills"], int(row[3]), others)
+            texts.append((site.loc, text))
+        return Deadlock(self.compiled.kernel.name, int(rows[0][1]), texts)
 
     def _failure(self, row: np.ndarray) -> RunError:
         site = self.compiled.sites[row[0]]

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass
+from tegula.lang.captures import unchanged
+from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.runtime import quick
 from tegula.runtime.array import SPECIALISATIONS, array, device_of
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.kernel import Kernel, Specialisation
+from tegula.runtime.library import library
 from tegula.runtime.pack import adopted
 from tegula.types import ArrayType, Type
 
@@ -23,12 +26,15 @@ KNOWN = frozenset({array, int, float, bool})
 """Types of arguments that are taken as they are."""
 
 
-def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, bytes]:
-    """The compiled form for these arguments, and their bytes. LaunchError for arguments that do not fit."""
+def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, bytes, bool]:
+    """The compiled form for these arguments, their bytes, and whether one is another library's array. LaunchError for
+    arguments that do not fit."""
+    given = args
     args = ours(kernel, args)
+    other = args is not given
     found = kernel.quick(plan, args)
     if found is not None:
-        return found
+        return found[0], found[1], other
     packed = _packed(kernel, args)
     ids, pairs = [n for n, _ in packed], overlaps(args)
     key = (plan.number, *ids, *pairs, config.mode, config.cpu_target)
@@ -48,7 +54,7 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     if not pairs:
         arrays = [a.launch_id for a in args if type(a) is array]
         kernel.ready[quick.key(plan.number, arrays)] = compiled
-    return compiled, b"".join([data for _, data in packed]) + plan.packed
+    return compiled, b"".join([data for _, data in packed]) + plan.packed, other
 
 
 def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -75,6 +81,21 @@ def _packed(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, bytes]]:
         return [pack(value) for pack, value in zip(packers, args, strict=True)]
     except LaunchError as error:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
+
+
+def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
+    """The block size that the roles of a kernel need, launched with these arguments over so many dimensions; None
+    without roles. Found by tracing it, once for each meaning that its captured names have."""
+    for captured, threads in kernel.role_threads:
+        if all(map(unchanged, captured)):
+            return threads
+    packed = _packed(kernel, ours(kernel, tuple(args)))
+    launch = LaunchClass(ndim, WARP_GROUP, (True,) * (ndim - 1) + (False,), True, False)
+    wanted = specialisation([SPECIALISATIONS[n] for n, _ in packed], launch, ())
+    traced = kernel.trace(wanted.types, launch, wanted.access, library())
+    threads = next((block_threads(op) for op in traced.body.ops if isinstance(op, Roles)), None)
+    kernel.role_threads.append((traced.captured, threads))
+    return threads
 
 
 def overlaps(args: tuple[Any, ...]) -> list[tuple[int, int]]:
@@ -115,7 +136,7 @@ def specialisation(
             dtype, ndim, known = argument[:3]
             others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
             types.append(ArrayType(dtype, ndim))
-            access.append(AccessClass(known.align, known.contiguous, known.dense, others))
+            access.append(AccessClass(known.align, known.contiguous, known.dense, others, known.bulk))
         else:
             types.append(argument)
             access.append(None)

@@ -34,11 +34,11 @@ LOG2_10 = log2(10)
 
 @func
 def _scaled(p: float32, k: int32):
-    """p * 2**k for -151 <= k <= 129, rounded once: the power is applied in halves, the first of which is exact."""
+    """p * 2**k for p within 2**-40 .. 2**40 and -151 <= k <= 129, rounded once: half of k is added to the exponent of
+    p, which stays a normal number. Of k only the low nine bits matter."""
     half = k >> 1
-    first = tg.bitcast((half + 127) << 23, tg.int32)
-    rest = (k - half + 127) << 23
-    return p * tg.bitcast(first, tg.float32) * tg.bitcast(rest, tg.float32)
+    first = tg.bitcast(tg.bitcast(p, tg.int32) + (half << 23), tg.float32)
+    return first * tg.bitcast((k - half + 127) << 23, tg.float32)
 
 
 @func
@@ -73,9 +73,13 @@ def _exp_reduced(x: float64):
 
 @func
 def _exp_parts(x: float32):
-    """p and k with e**x = p * 2**k, for x within -104 .. 89."""
-    r, low, k = tg._exp_reduced(x)
-    return 1.0 + (r + tg.fma(r * r, tg._poly4(r, *EXP_32), low)), k
+    """p and k with e**x = p * 2**k, for x within -104 .. 90. The low nine bits of k are right; the others hold what
+    rounding left there."""
+    t = tg.fma(x, INVERSE_LN2, ROUND_32)
+    n = t - ROUND_32
+    r = tg.fma(-n, LN2_32[1], tg.fma(-n, LN2_32[0], x))
+    p = tg.fma(r, tg.fma(r, tg._poly4(r, *EXP_32), 1.0), 1.0)
+    return p, tg.bitcast(t, tg.int32)
 
 
 @func
@@ -125,19 +129,19 @@ def exp(x: float64):  # noqa: F811
 def exp2(x: float32):
     """2 to the power x."""
     near = tg.min(tg.max(x, -151.0), 129.0)
-    n = tg.rint(near)
-    r = near - n
-    k = tg.bitcast(n + ROUND_32, tg.int32) - ROUND_BITS_32
-    return tg.where(tg.isnan(x), x, tg._scaled(tg.fma(r, tg._poly5(r, *EXP2_32), 1.0), k))
+    t = near + ROUND_32
+    r = near - (t - ROUND_32)
+    p = tg.fma(r, tg._poly5(r, *EXP2_32), 1.0)
+    return tg.where(tg.isnan(x), x, tg._scaled(p, tg.bitcast(t, tg.int32)))
 
 
 @func
 def exp2(x: float64):  # noqa: F811
     """2 to the power x."""
     near = tg.min(tg.max(x, -1076.0), 1025.0)
-    n = tg.rint(near)
-    r = near - n
-    k = tg.bitcast(n + ROUND_64, tg.int64) - ROUND_BITS_64
+    t = near + ROUND_64
+    r = near - (t - ROUND_64)
+    k = tg.bitcast(t, tg.int64) - ROUND_BITS_64
     return tg.where(tg.isnan(x), x, tg._scaled(tg.fma(r, tg._poly11(r, *EXP2_64), 1.0), k))
 
 
@@ -147,9 +151,9 @@ def exp10(x: float32):
     near = tg.min(tg.max(x, -45.3), 38.7)
     t = tg.fma(near, LOG2_10, ROUND_32)
     n = t - ROUND_32
-    k = tg.bitcast(t, tg.int32) - ROUND_BITS_32
     r = tg.fma(-n, LOG10_2_32[1], tg.fma(-n, LOG10_2_32[0], near))
-    return tg.where(tg.isnan(x), x, tg._scaled(tg.fma(r, tg._poly5(r, *EXP10_32), 1.0), k))
+    p = tg.fma(r, tg._poly5(r, *EXP10_32), 1.0)
+    return tg.where(tg.isnan(x), x, tg._scaled(p, tg.bitcast(t, tg.int32)))
 
 
 @func

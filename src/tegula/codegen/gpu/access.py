@@ -3,7 +3,7 @@ buffers in shared memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tegula.codegen.atomics import atomic_element
 from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
@@ -15,10 +15,12 @@ from tegula.codegen.text import memory_type, register_type, vector_of
 from tegula.ir import Op, Value
 from tegula.layout import Layout, blocked
 from tegula.passes.overlap import array_root
-from tegula.types import DType, ElementType, TileType, components, element_bytes, scalar_of
+from tegula.types import DType, ElementType, TileType, components, element_bytes, int32, scalar_of
 
 WIDEST = 16
 """Bytes of one access."""
+FAR = 1 << 30
+"""More elements than a tile has along any dimension."""
 
 
 # Arrays --------------------------------------------------------------------------------------------------------------
@@ -28,32 +30,35 @@ def load(s: GpuState, op: Op) -> None:
     """A tile of an array. Elements outside it are the fill value."""
     layout, array = s.layouts[op.result], s.arrays[op.operands[0]]
     width = _width(s, op, layout, array)
+    fits = _whole_and_aligned(s, op, layout, array, width)
+    packs = _packs(array.dtype, width)
 
     def wide() -> list[str]:
-        return [x for parts in _wide_load(s, op, layout, array, width) for x in parts]
+        return _wide_load(s, op, layout, array, width)
 
     def careful() -> list[str]:
         fill = s.components(op.operands[1])
         made: list[str] = []
         types = [register_type(scalar_of(array.dtype), 1)] * components(array.dtype)
-        for r in range(layout.register_count):
-            where = _where(s, op, layout, r)
-            ok = _and(s, s.holds(layout, r), _in_array(s, op, array, where))
+        in_array = _in_array(s, op, layout, array)
+        for r, pointer in _pointers(s, op, layout, array, 1).items():
             made += chosen(
-                s, ok, types,
-                lambda where=where: list(s.memory.load_element(array_pointer(s, array, where), array.dtype)),
+                s, _and(s, s.holds(layout, r), in_array(r)), types,
+                lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)),
                 list(fill),
             )  # fmt: skip
+            if packs and r % packs == packs - 1:
+                made[-packs:] = packed(s, made[-packs:], array.dtype)
         return made
 
-    fits = _whole_and_aligned(s, op, layout, array, width)
+    types = ["i32"] * (layout.register_count // packs) if packs else s.types(op.result)
     if fits == "true":
         registers = wide()
     elif fits == "false":
         registers = careful()
     else:
-        registers = either(s, fits, s.types(op.result), wide, careful)
-    s.bind(op.result, registers)
+        registers = either(s, fits, types, wide, careful)
+    s.bind(op.result, unpacked(s, registers, scalar_of(array.dtype)) if packs else registers)
 
 
 def store(s: GpuState, op: Op) -> None:
@@ -67,14 +72,11 @@ def store(s: GpuState, op: Op) -> None:
         return []
 
     def careful() -> list[str]:
-        for r in range(layout.register_count):
-            where = _where(s, op, layout, r)
-            ok = _and(s, s.holds(layout, r, over_lanes), _in_array(s, op, array, where))
+        in_array = _in_array(s, op, layout, array)
+        for r, pointer in _pointers(s, op, layout, array, 1).items():
             when(
-                s, ok,
-                lambda r=r, where=where: s.memory.store_element(
-                    array_pointer(s, array, where), s.held[tile][r], array.dtype
-                ),
+                s, _and(s, s.holds(layout, r, over_lanes), in_array(r)),
+                lambda r=r, pointer=pointer: s.memory.store_element(pointer, s.held[tile][r], array.dtype),
             )  # fmt: skip
         return []
 
@@ -97,13 +99,12 @@ def atomic(s: GpuState, op: Op) -> None:
     layout, none = s.layouts[tile], list(zeros(array.dtype))
     types = [register_type(scalar_of(array.dtype), 1)] * len(none)
     made: list[str] = []
-    for r in range(layout.register_count):
-        where = _where(s, op, layout, r)
-        ok = _and(s, s.holds(layout, r, _partial(tile)), _in_array(s, op, array, where))
+    in_array = _in_array(s, op, layout, array)
+    for r, pointer in _pointers(s, op, layout, array, 1).items():
+        ok = _and(s, s.holds(layout, r, _partial(tile)), in_array(r))
         ok = _and(s, ok, s.owner(layout))
 
-        def act(where: list[str] = where, r: int = r) -> list[str]:
-            pointer = array_pointer(s, array, where)
+        def act(pointer: str = pointer, r: int = r) -> list[str]:
             return list(atomic_element(s.code, op.attrs["op"], pointer, array.dtype, s.held[tile][r]))
 
         made += chosen(s, ok, types, act, none)
@@ -114,12 +115,43 @@ def _where(s: GpuState, op: Op, layout: Layout, register: int) -> list[str]:
     return [s.memory.add(o, i) for o, i in zip(offsets(s, op), s.index(layout, register), strict=True)]
 
 
-def _in_array(s: GpuState, op: Op, array: ArrayAt, where: list[str]) -> str:
-    ok = "true"
-    if needs_bounds(s, op):
-        for i, n in zip(where, array.shape, strict=True):
-            ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
-    return ok
+def _in_array(s: GpuState, op: Op, layout: Layout, array: ArrayAt) -> Callable[[int], str]:
+    """Whether the element of a register lies in the array: an i1 or "true".
+
+    What is compared is where the array begins and ends, seen from the thread's first element, with the constant
+    distance of the register: no coordinates are computed."""
+    if not needs_bounds(s, op):
+        return lambda register: "true"
+    ends: list[tuple[str, str]] = []
+    for offset, base, length in zip(offsets(s, op), s.base(layout), array.shape, strict=True):
+        after = _distance(s, s.code.emit(f"sub i64 {length}, {offset}"), base)
+        first = "" if offset.isdecimal() else _distance(s, s.code.emit(f"sub i64 0, {offset}"), base)
+        ends.append((first, after))
+    known: dict[tuple[int, int], str] = {}
+
+    def test(d: int, k: int) -> str:
+        if (d, k) not in known:
+            first, after = ends[d]
+            ok = s.code.emit(f"icmp sgt i32 {after}, {k}")
+            known[d, k] = _and(s, ok, s.code.emit(f"icmp sle i32 {first}, {k}")) if first else ok
+        return known[d, k]
+
+    def inside(register: int) -> str:
+        ok = "true"
+        for d, k in enumerate(layout.register_offsets(register)):
+            ok = _and(s, ok, test(d, k))
+        return ok
+
+    return inside
+
+
+def _distance(s: GpuState, place: str, base: str) -> str:
+    """How far a place (i64, seen from the tile's start) is from the thread's first coordinate: an i32, or one that lies
+    as far as no tile reaches."""
+    place = s.code.emit(f"call i64 @llvm.smax.i64(i64 {place}, i64 {-FAR})")
+    place = s.code.emit(f"call i64 @llvm.smin.i64(i64 {place}, i64 {FAR})")
+    near = s.code.emit(f"trunc i64 {place} to i32")
+    return s.code.emit(f"sub i32 {near}, {s.code.emit(f'trunc i64 {base} to i32')}")
 
 
 def _and(s: GpuState, a: str, b: str) -> str:
@@ -183,20 +215,25 @@ def _pointers(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -
     return made
 
 
-def _wide_load(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> Registers:
+def _wide_load(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> list[str]:
+    """All registers of the tile, in words where `_packs`."""
     scalar = scalar_of(array.dtype)
-    fill = s.components(op.operands[1])
-    made: Registers = []
+    fill = list(s.components(op.operands[1])) * width
+    packs = _packs(array.dtype, width)
+    types = [register_type(scalar, 1)] * len(fill)
+    if packs:
+        types, fill = ["i32"] * (width // packs), packed(s, fill, scalar)
+    made: list[str] = []
     for r, pointer in _pointers(s, op, layout, array, width).items():
 
         def act(pointer: str = pointer) -> list[str]:
             if width == 1:
                 return list(s.memory.load_element(pointer, array.dtype))
+            if packs:
+                return vector_load(s, pointer, int32, width // packs)
             return vector_load(s, pointer, scalar, width)
 
-        types = [register_type(scalar, 1)] * (width * len(fill))
-        parts = chosen(s, s.holds(layout, r), types, act, list(fill) * width)
-        made += [tuple(parts[k : k + len(fill)]) for k in range(0, len(parts), len(fill))]
+        made += chosen(s, s.holds(layout, r), types, act, fill)
     return made
 
 
@@ -217,7 +254,9 @@ def vector_load(s: GpuState, pointer: str, dtype: DType, width: int) -> list[str
     """Neighbouring scalars by one aligned access."""
     t = vector_of(memory_type(dtype), width)
     whole = s.code.emit(f"load {t}, ptr {pointer}, align {width * dtype.bits // 8}")
-    parts = [s.code.emit(f"extractelement {t} {whole}, i32 {k}") for k in range(width)]
+    parts = [whole]
+    if width > 1:
+        parts = [s.code.emit(f"extractelement {t} {whole}, i32 {k}") for k in range(width)]
     return [s.code.emit(f"icmp ne i8 {p}, 0") for p in parts] if dtype.is_bool else parts
 
 
@@ -229,6 +268,45 @@ def vector_store(s: GpuState, pointer: str, dtype: DType, values: list[str]) -> 
     for k, v in enumerate(values):
         whole = s.code.emit(f"insertelement {t} {whole}, {one} {v}, i32 {k}")
     s.code.line(f"store {t} {whole}, ptr {pointer}, align {len(values) * dtype.bits // 8}")
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+WORD = 32
+"""Bits of a register of the device."""
+
+
+def _packs(dtype: ElementType, width: int) -> int:
+    """How many scalars of an access of `width` share a word between the load and their uses; 0 where each has its own.
+    Joined where paths meet, narrow scalars would be moved to registers of their own, and widened from there."""
+    scalar = scalar_of(dtype)
+    per = WORD // scalar.bits
+    return per if width > 1 and per > 1 and width % per == 0 and not scalar.is_bool else 0
+
+
+def packed(s: GpuState, values: list[str], dtype: ElementType) -> list[str]:
+    """Narrow scalars as words, the first in the lowest bits."""
+    code, scalar = s.code, scalar_of(dtype)
+    per, one = WORD // scalar.bits, register_type(scalar, 1)
+    words: list[str] = []
+    for k in range(0, len(values), per):
+        whole = "poison"
+        for at, value in enumerate(values[k : k + per]):
+            whole = code.emit(f"insertelement {vector_of(one, per)} {whole}, {one} {value}, i32 {at}")
+        words.append(code.emit(f"bitcast {vector_of(one, per)} {whole} to i32"))
+    return words
+
+
+def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
+    """The scalars in words, by shifts, which LLVM joins with those that widen them."""
+    code, one, bits = s.code, register_type(scalar, 1), scalar.bits
+    made: list[str] = []
+    for word in words:
+        for at in range(0, WORD, bits):
+            low = code.emit(f"lshr i32 {word}, {at}") if at else word
+            narrow = code.emit(f"trunc i32 {low} to i{bits}")
+            made.append(narrow if one == f"i{bits}" else code.emit(f"bitcast i{bits} {narrow} to {one}"))
+    return made
 
 
 # Asynchronous copies -------------------------------------------------------------------------------------------------
@@ -268,12 +346,12 @@ def async_copy(s: GpuState, op: Op) -> None:
     def careful() -> list[str]:
         none = list(zeros(array.dtype))
         types = [register_type(scalar_of(array.dtype), 1)]
-        for r in range(layout.register_count):
+        in_array = _in_array(s, access, layout, array)
+        for r, pointer in _pointers(s, access, layout, array, 1).items():
+            ok = in_array(r)
 
-            def element(r: int = r) -> None:
-                where = _where(s, access, layout, r)
-                ok = _in_array(s, access, array, where)
-                load = lambda: list(s.memory.load_element(array_pointer(s, array, where), array.dtype))  # noqa: E731
+            def element(r: int = r, pointer: str = pointer, ok: str = ok) -> None:
+                load = lambda: list(s.memory.load_element(pointer, array.dtype))  # noqa: E731
                 parts = chosen(s, ok, types, load, none)
                 s.memory.store_view(view, s.index(layout, r), tuple(parts), 1)
 

@@ -248,7 +248,7 @@ def partial_scan(s: GpuState, op: Op) -> None:
     for parts in held[1:]:
         own.append(combine(own[-1], parts))
     whole = own[-1]
-    lane = code.emit("and i32 %lane32, 31")
+    lane = code.emit(f"and i32 {s.lane32}, 31")
     for by in (1, 2, 4, 8, 16):
         before = shuffled(s, whole, t.dtype, "up", str(by))
         there = code.emit(f"icmp uge i32 {lane}, {by}")
@@ -257,7 +257,7 @@ def partial_scan(s: GpuState, op: Op) -> None:
     prefix = _select(s, code.emit(f"icmp eq i32 {lane}, 0"), neutral, prefix, t.dtype)
     running = [combine(prefix, parts) for parts in own]
     s.held[op.result] = [prefix, *running[:-1]] if op.attrs["exclusive"] else running
-    warp = code.emit(f"zext i32 {code.emit('lshr i32 %lane32, 5')} to i64")
+    warp = code.emit(f"zext i32 {code.emit(f'lshr i32 {s.lane32}, 5')} to i64")
     view = s.buffers[totals]
     last = code.emit(f"icmp eq i32 {lane}, 31")
     when(s, last, lambda: s.memory.store_view(view, [warp], whole, 1))
@@ -287,7 +287,7 @@ def add_prefix(s: GpuState, op: Op) -> None:
     t = tile.type
     assert isinstance(t, TileType)
     combine, code, view = combination(s, op.regions[0]), s.code, s.buffers[totals]
-    warp = code.emit("lshr i32 %lane32, 5")
+    warp = code.emit(f"lshr i32 {s.lane32}, 5")
     before = s.components(start)
     for k in range(s.threads // 32 - 1):
         whole = s.memory.load_view(view, [str(k)], 1)

@@ -10,13 +10,15 @@ from tegula.codegen.atomics import atomic, swap_until_unchanged
 from tegula.codegen.checks import check_access, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once, run_region
-from tegula.codegen.gpu import access, exchange
+from tegula.codegen.gpu import access, exchange, schedule, wgmma
 from tegula.codegen.gpu.control import chosen, control, when
+from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
 from tegula.codegen.gpu.product import product
+from tegula.codegen.gpu.roles import roles
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.sites import Site, printed_tiles
-from tegula.codegen.storage import ArrayAt, View
+from tegula.codegen.storage import FAR, ArrayAt, SwizzledView, View
 from tegula.codegen.text import register_type
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
@@ -35,7 +37,9 @@ from tegula.ops.group import (
     PartialArgReduce,
     PartialReduce,
     PartialScan,
+    ProductWait,
     Publish,
+    RegisterProduct,
     SharedGather,
     SharedProduct,
     StackAdvance,
@@ -43,7 +47,19 @@ from tegula.ops.group import (
     StackTake,
     StackVote,
 )
-from tegula.ops.lane import Lanes, Tid, TileFromLanes, TileToLanes
+from tegula.ops.lane import Lanes, LogicalBlocks, Tid, TileFromLanes, TileToLanes
+from tegula.ops.roles import WARP, Roles
+from tegula.ops.schedule import (
+    BulkLoad,
+    BulkStore,
+    BulkWait,
+    FenceAsync,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierReady,
+    MbarrierWait,
+)
 from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import (
     TileArange,
@@ -59,6 +75,7 @@ from tegula.ops.tile import (
     TileReduce,
     TileStore,
 )
+from tegula.passes.groups import Group
 from tegula.passes.pipeline import Distribution
 from tegula.passes.place_shared import COUNT_BYTES
 from tegula.passes.plan_memory import Plan
@@ -81,13 +98,14 @@ GLOBAL = "addrspace(1)"
 @dataclass(frozen=True, slots=True)
 class GpuCode:
     """LLVM IR of a kernel and what the launch needs beside it: shared memory, threads per block. `multiplies`: whether
-    it has matrix products, whose operands are worth many registers."""
+    it has matrix products, whose operands are worth many registers. `maps`: tensor maps that follow the arguments."""
 
     text: str
     shared: Plan
     threads: int
     sites: list[Site]
     multiplies: bool = False
+    maps: tuple[TensorMap, ...] = ()
 
     @property
     def shared_bytes(self) -> int:
@@ -98,30 +116,25 @@ class GpuCode:
 def lower_kernel(kernel: Kernel, parts: Distribution, target: CudaTarget, debug: bool = False) -> GpuCode:
     """The kernel, after the GPU passes, as LLVM IR for `target`. `debug` checks indices at run time."""
     s = GpuState(kernel, parts.known, target, debug)  # type: ignore[arg-type]
-    s.layouts, s.places, s.threads = parts.layouts, parts.shared.places, parts.threads
+    s.layouts, s.places = parts.layouts, parts.shared.places
+    s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
     _Walk(s).function()
     multiplies = any(isinstance(op, SharedProduct) for op in kernel.walk())
-    return GpuCode(_module(s), parts.shared.plan, s.threads, s.sites, multiplies)
+    return GpuCode(_module(s), parts.shared.plan, s.threads, s.sites, multiplies, tuple(s.maps))
 
 
 def _module(s: GpuState) -> str:
-    entry, lines = "\n".join(s.code.entry), "\n".join(s.code.lines)
-    size = argument_bytes(s.kernel)
+    entry, lines = "\n".join([*s.frame, *s.code.entry]), "\n".join(s.code.lines)
+    size = maps_at(s.kernel) + BYTES * len(s.maps) if s.maps else argument_bytes(s.kernel)
+    registers = f' "nvvm.maxnreg"="{s.start_registers}"' if s.start_registers else ""
+    align = f'align {ALIGNMENT} "nvvm.grid_constant"' if s.maps else "align 16"
     return (
         "@shared = external addrspace(3) global [0 x i8], align 1024\n"
-        f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) align 16 %args) #0 {{\n"
+        f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) {align} %args) #0 {{\n"
         f"entry:\n{entry}\n  br label %start\nstart:\n{lines}\n  ret void\n}}\n"
-        f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}" "no-builtins" }}\n' + s.loop_metadata()
+        f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}"{registers} "no-builtins" }}\n'
+        + s.loop_metadata()
     )
-
-
-def argument_bytes(kernel: Kernel) -> int:
-    """Bytes of the block of arguments: as the CPU's."""
-    size = 8 * (kernel.launch.ndim + 2)
-    for p in kernel.params:
-        t = p.type
-        size += 8 * (1 + 2 * t.ndim) if isinstance(t, ArrayType) else -(-element_bytes(t) // 8) * 8  # type: ignore[arg-type]
-    return size
 
 
 class _Walk:
@@ -131,7 +144,7 @@ class _Walk:
         self.s = s
         self.code = s.code
         s.code.block = "start"
-        s.code.rounds_bfloat16 = True
+        s.code.rounds_bfloat16 = s.code.approximates = True
         s.run_branching = self._branching
 
     # Frame -----------------------------------------------------------------------------------------------------------
@@ -149,6 +162,7 @@ class _Walk:
         self._parameters()
         s.present = self._present()
         self.region(s.kernel.body)
+        schedule.fetch_maps(s)
 
     def _parameters(self) -> None:
         """The argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
@@ -159,7 +173,7 @@ class _Walk:
         for _ in range(s.kernel.launch.ndim):
             s.dims.append(self._slot(at))
             at += 8
-        self.total = self._slot(at)
+        s.launched = self._slot(at)
         s.code.entry.append(f"  %report.at = getelementptr i8, ptr %args, i64 {at + 8}")
         s.code.entry.append("  %report = load ptr, ptr %report.at, align 8")
 
@@ -189,7 +203,7 @@ class _Walk:
         if not s.kernel.launch.partial:
             return str(n)
         done = s.first(f"mul i64 %block, {n}")
-        rest = s.first(f"sub i64 {self.total}, {done}")
+        rest = s.first(f"sub i64 {s.launched}, {done}")
         return s.first(f"call i64 @llvm.smin.i64(i64 {rest}, i64 {n})")
 
     def region(self, region: Region) -> None:
@@ -216,7 +230,7 @@ class _Walk:
                 s.scalars[op.result] = made
 
     def _first_lane(self) -> str:
-        return self.code.emit("icmp eq i32 %lane32, 0")
+        return self.code.emit(f"icmp eq i32 {self.s.lane32}, 0")
 
     def _straight(self, op: Op) -> None:
         s = self.s
@@ -228,8 +242,17 @@ class _Walk:
 
     def tid(self, op: Op) -> None:
         s = self.s
+        block = s.i64(op.operands[0]) if op.operands else None
         for k, value in enumerate(op.results):
-            s.scalars[value] = (thread_component(s, k, uniform=not s.known.varying(value)),)
+            s.scalars[value] = (thread_component(s, k, not s.known.varying(value), block),)
+
+    def logical_blocks(self, op: Op) -> None:
+        """Every so many as there are blocks of the hardware."""
+        s, code = self.s, self.code
+        end = code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
+        step = code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
+        values = ("%block", end, code.emit(f"zext nneg i32 {step} to i64"))
+        s.scalars.update(zip(op.results, ((v,) for v in values), strict=True))
 
     def lanes(self, op: Op) -> None:
         """What each lane does; surplus threads skip it, and hold zeros for its results."""
@@ -241,7 +264,7 @@ class _Walk:
             s.inside = kept
             return [x for v in body.terminator.operands for x in s.components(v)]
 
-        ok = self.code.emit(f"icmp ult i64 %lane, {s.present}") if s.some_absent else "true"
+        ok = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}") if s.some_absent else "true"
         types = [t for r in op.results for t in s.types(r)]
         none = [x for r in op.results for x in zeros(r.type)]  # type: ignore[arg-type]
         made = chosen(s, ok, types, act, none)
@@ -278,7 +301,7 @@ class _Walk:
             code.emit(f"select i1 {ok}, {t} {x}, {t} {zero}")
             for x, zero in zip(s.components(value), zeros(dtype), strict=True)
         )
-        mine = code.emit(f"icmp eq i64 %lane, {writer}")
+        mine = code.emit(f"icmp eq i64 {s.lane}, {writer}")
         when(s, mine, lambda: s.memory.store_view(s.buffers[buffer], ["0"], parts, 1))
 
     # Tiles, element by element ---------------------------------------------------------------------------------------
@@ -413,7 +436,11 @@ class _Walk:
     def buf_new(self, op: Op) -> None:
         s, t = self.s, op.result.type
         assert isinstance(t, BufType)
-        s.buffers[op.result] = View(s.shared(op.result), t.dtype, t.shape, s.places[op.result].strides)
+        place, pointer = s.places[op.result], s.shared(op.result)
+        view = View(pointer, t.dtype, t.shape, place.strides)
+        if place.row_bytes:
+            view = SwizzledView(pointer, t.dtype, t.shape, (FAR, FAR, 1), 1, t.shape, place.row_bytes)  # type: ignore[arg-type]
+        s.buffers[op.result] = view
         if not isinstance(op.operands[0].owner, TileEmpty):
             self._write(op.result, op.operands[0])
 
@@ -423,13 +450,11 @@ class _Walk:
     def _write(self, buffer: Value, tile: Value) -> None:
         s, t = self.s, tile.type
         assert isinstance(t, TileType)
-        access.buffer_store(
-            s, s.buffers[buffer], s.layouts[tile], s.held[tile], isinstance(buffer.owner, BufNew), t.partial
-        )
+        access.buffer_store(s, s.buffers[buffer], s.layouts[tile], s.held[tile], _aligned(buffer), t.partial)
 
     def buf_read(self, op: Op) -> None:
         s, buffer = self.s, op.operands[0]
-        whole = isinstance(buffer.owner, BufNew)
+        whole = _aligned(buffer)
         s.held[op.result] = access.buffer_load(s, s.buffers[buffer], s.layouts[op.result], whole)
 
     def buf_update(self, op: Op) -> None:
@@ -483,7 +508,18 @@ class _Walk:
         s.held[op.result] = made
 
     def barrier(self, op: Op) -> None:
-        self.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+        """Of the block, a warp, or the named barrier of a role."""
+        group = self.s.group
+        if group.number == 0:
+            self.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+        elif group.warps == 1:
+            self.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+        else:
+            name, count = f"i32 {group.number}", f"i32 {group.threads}"
+            self.code.line(f"call void @llvm.nvvm.barrier.cta.sync.aligned.count({name}, {count})")
+
+    def roles(self, op: Op) -> None:
+        roles(self.s, op, self.region)
 
     def async_commit(self, op: Op) -> None:
         self.code.line("call void @llvm.nvvm.cp.async.commit.group()")
@@ -510,15 +546,15 @@ class _Walk:
         value = s.scalar(flag)
         if not s.some_absent:
             return value
-        here = self.code.emit(f"icmp ult i64 %lane, {s.present}")
+        here = self.code.emit(f"icmp ult i64 {self.s.lane}, {s.present}")
         return self.code.emit(f"and i1 {here}, {value}")
 
     def stack_vote(self, op: Op) -> None:
         s, code = self.s, self.code
         bits = exchange.ballot(s, self._pushing(op.operands[1]))
         count = code.emit(f"call i32 @llvm.ctpop.i32(i32 {bits})")
-        warp = code.emit(f"zext i32 {code.emit('lshr i32 %lane32, 5')} to i64")
-        first = code.emit(f"icmp eq i32 {code.emit('and i32 %lane32, 31')}, 0")
+        warp = code.emit(f"zext i32 {code.emit(f'lshr i32 {s.lane32}, 5')} to i64")
+        first = code.emit(f"icmp eq i32 {code.emit(f'and i32 {s.lane32}, 31')}, 0")
         view = s.buffers[op.operands[0]]
         when(s, first, lambda: s.memory.store_view(view, [warp], (count,), 1))
 
@@ -529,11 +565,11 @@ class _Walk:
         count, view = s.stacks[stack]
         pushing = self._pushing(flag)
         bits = exchange.ballot(s, pushing)
-        lane = code.emit("and i32 %lane32, 31")
+        lane = code.emit(f"and i32 {s.lane32}, 31")
         below = code.emit(f"sub i32 {code.emit(f'shl i32 1, {lane}')}, 1")
         slot = code.emit(f"call i32 @llvm.ctpop.i32(i32 {code.emit(f'and i32 {bits}, {below}')})")
         slot = code.emit(f"add i32 {slot}, {code.emit(f'load i32, ptr {count}, align 4')}")
-        warp = code.emit("lshr i32 %lane32, 5")
+        warp = code.emit(f"lshr i32 {s.lane32}, 5")
         for k in range(s.threads // 32 - 1):
             (n,) = s.memory.load_view(s.buffers[votes], [str(k)], 1)
             earlier = code.emit(f"icmp ugt i32 {warp}, {k}")
@@ -549,11 +585,11 @@ class _Walk:
         s, code = self.s, self.code
         count, view = s.stacks[op.operands[0]]
         have = code.emit(f"load i32, ptr {count}, align 4")
-        left = code.emit(f"sub i32 {have}, %lane32")
+        left = code.emit(f"sub i32 {have}, {s.lane32}")
         slot = code.emit(f"sub i32 {left}, 1")
         ok = code.emit(f"icmp sgt i32 {left}, 0")
         if s.some_absent:
-            ok = code.emit(f"and i1 {ok}, {code.emit(f'icmp ult i64 %lane, {s.present}')}")
+            ok = code.emit(f"and i1 {ok}, {code.emit(f'icmp ult i64 {s.lane}, {s.present}')}")
         types = [register_type(scalar_of(view.dtype), 1)] * components(view.dtype)
         parts = chosen(
             s, ok, types,
@@ -612,12 +648,25 @@ class _Walk:
         when(s, s.owner(layout), act)
 
 
+def _aligned(buffer: Value) -> bool:
+    """Whether the first element of a buffer lies on a 16-byte boundary: of an object, or of a stage of a pipe."""
+    owner = buffer.owner
+    if not isinstance(owner, BufView):
+        return isinstance(owner, BufNew)
+    ring, stage = owner.operands[0], buffer.type
+    assert isinstance(ring.type, BufType) and isinstance(stage, BufType)
+    of_pipe = isinstance(ring.owner, BufNew) and ring.owner.attrs.get("pipe")
+    whole = stage.shape == ring.type.shape[1:] and stage.tile.size * element_bytes(stage.dtype) % 16 == 0
+    return bool(of_pipe) and whole and owner.attrs["dims"][:1] == (1,)
+
+
 def _on_state(rule: Callable[[GpuState, Op], None]) -> Any:
     return lambda walk, op: rule(walk.s, op)
 
 
 _RULES: dict[type[Op], Any] = {
     Tid: _Walk.tid,
+    LogicalBlocks: _Walk.logical_blocks,
     Lanes: _Walk.lanes,
     TileFromLanes: _Walk.from_lanes,
     TileToLanes: _Walk.to_lanes,
@@ -648,6 +697,8 @@ _RULES: dict[type[Op], Any] = {
     ArrayView: _on_state(array_view),  # type: ignore[arg-type]
     SharedGather: _Walk.gather,
     SharedProduct: _on_state(product),
+    RegisterProduct: _on_state(product),
+    ProductWait: _on_state(wgmma.product_wait),
     Barrier: _Walk.barrier,
     AsyncCopy: _on_state(access.async_copy),
     AsyncCommit: _Walk.async_commit,
@@ -659,4 +710,14 @@ _RULES: dict[type[Op], Any] = {
     StackTake: _Walk.stack_take,
     StackAdvance: _Walk.stack_advance,
     PrintTile: _Walk.print_tile,
+    Roles: _Walk.roles,
+    MbarrierNew: _on_state(schedule.barrier_new),
+    MbarrierReady: _on_state(schedule.barrier_ready),
+    MbarrierWait: _on_state(schedule.barrier_wait),
+    MbarrierArrive: _on_state(schedule.barrier_arrive),
+    MbarrierExpect: _on_state(schedule.barrier_expect),
+    BulkLoad: _on_state(schedule.bulk_load),
+    BulkStore: _on_state(schedule.bulk_store),
+    BulkWait: _on_state(schedule.bulk_wait),
+    FenceAsync: _on_state(schedule.fence_async),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tegula.codegen.convert import convert
+from tegula.codegen.gpu import wgmma
 from tegula.codegen.gpu.access import vector_load
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.scalar import elementwise
@@ -24,19 +25,20 @@ UNROLLED = 8
 def product(s: GpuState, op: Op) -> None:
     """alpha * a @ b + beta * c under the layout of c."""
     t = op.result.type
-    assert isinstance(t, TileType) and isinstance(op, SharedProduct)
+    assert isinstance(t, TileType)
     out = scalar_of(t.dtype)
     work = float32 if out.is_float and out.bits < 32 else out
     held = [convert(s.code, parts[0], out, work, 1) for parts in s.held[op.operands[2]]]
     plain = _is_one(op.operands[3]) and _is_one(op.operands[4])
     zero = constant(work, 0)
     start = held if plain else [zero] * len(held)
-    a, b = (s.buffers[v] for v in op.operands[:2])
     layout = s.layouts[op.result]
-    if on_tensor_cores(op):
-        sums = _mma(s, a, b, layout, start)
+    if op.attrs.get("unit") == "wgmma":
+        sums = wgmma.product(s, op, start)
     else:
-        sums = _fma(s, a, b, layout, work, start)
+        assert isinstance(op, SharedProduct)
+        a, b = (s.buffers[v] for v in op.operands[:2])
+        sums = _mma(s, a, b, layout, start) if on_tensor_cores(op) else _fma(s, a, b, layout, work, start)
     if not plain:
         alpha, beta = (convert(s.code, s.scalar(v), out, work, 1) for v in op.operands[3:])
         sums = [
@@ -137,7 +139,7 @@ def _mma(s: GpuState, a: View, b: View, layout: Layout, start: list[str]) -> lis
     whole, else element by element."""
     rows, columns = layout.shape
     share, depth = mma_share((rows, columns), s.threads // 32), a.shape[1]
-    warp = s.first("lshr i32 %lane32, 5")
+    warp = s.first(f"lshr i32 {s.lane32}, 5")
     down = s.first(f"udiv i32 {warp}, {share.across}")
     across = s.first(f"urem i32 {warp}, {share.across}")
     origin = (
@@ -195,8 +197,8 @@ class _Matrix:
 
     def __init__(self, s: GpuState, a: View, b: View, origin: tuple[str, str], share: MmaShare) -> None:
         self.s, self.a, self.b, self.share = s, a, b, share
-        low = s.first(f"zext nneg i32 {s.first('and i32 %lane32, 15')} to i64")
-        half = s.first(f"and i32 {s.first('lshr i32 %lane32, 4')}, 1")
+        low = s.first(f"zext nneg i32 {s.first(f'and i32 {s.lane32}, 15')} to i64")
+        half = s.first(f"and i32 {s.first(f'lshr i32 {s.lane32}, 4')}, 1")
         high = s.first(f"zext nneg i32 {s.first(f'mul i32 {half}, 8')} to i64")
         self.rows = (s.first(f"add i64 {origin[0]}, {low}"), high)
         self.columns = (low, s.first(f"add i64 {origin[1]}, {high}"))
@@ -230,9 +232,9 @@ class _Elements:
     ) -> None:
         self.s, self.a, self.b, self.origin, self.share = s, a, b, origin, share
         self.shape, self.depth = layout.shape, a.shape[1]
-        lane = s.first("and i32 %lane32, 31")
+        lane = s.first(f"and i32 {s.lane32}, 31")
         self.group = s.first(f"zext nneg i32 {s.first(f'udiv i32 {lane}, 4')} to i64")
-        quad = s.first("and i32 %lane32, 3")
+        quad = s.first(f"and i32 {s.lane32}, 3")
         self.pair = s.first(f"zext nneg i32 {s.first(f'mul i32 {quad}, 2')} to i64")
 
     def left(self, k: str, i: int) -> list[str]:

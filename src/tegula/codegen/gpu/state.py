@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
+from tegula.codegen.gpu.maps import TensorMap
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.storage import View, packed_strides
@@ -11,6 +14,8 @@ from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass, field
 from tegula.ir import Value
 from tegula.layout import COPY, Layout, Mode
+from tegula.ops.roles import WARP
+from tegula.passes.groups import Group
 from tegula.passes.place_shared import Place
 from tegula.types import ElementType, TileType, components, element_bytes, scalar_of
 
@@ -20,15 +25,38 @@ Registers: TypeAlias = list[Components]
 
 @dataclass(slots=True)
 class GpuState(State):
-    """`layouts`: of all tile values. `places`: of buffers in shared memory. `threads`: of the block, whole warps.
-    `held`: the registers of tiles. `lane` is the thread's number at all times; `%lane32` the same as i32."""
+    """`layouts`: of all tile values. `places`: of buffers in shared memory. `group`: the threads that run the code at
+    hand, `lanes` of which have a lane. `held`: the registers of tiles. `barriers`: the addresses of memory barriers.
+    `maps`: the tensor maps that the kernel needs, in order. `start_registers`: of a thread at the start, where roles
+    change how many they have. `lane` is the thread's number in the group at all times;
+    `lane32` the same as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
     places: dict[Value, Place] = field(default_factory=dict)
-    threads: int = 32
+    group: Group = Group(0, 1)
+    lanes: int = 32
     held: dict[Value, Registers] = field(default_factory=dict)
     bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
     loops: list[str] = field(default_factory=list)
+    barriers: dict[Value, str] = field(default_factory=dict)
+    maps: list[TensorMap] = field(default_factory=list)
+    start_registers: int = 0
+    lane32: str = "%lane32"
+    frame: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def of_group(self, group: Group) -> Iterator[None]:
+        """Code of a part of the block: its threads count from 0, and what they compute once stands at its start."""
+        code = self.code
+        kept = self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry
+        at = len(code.lines)
+        code.entry = []
+        self.group, self.lanes, self.present, self.bases = group, group.threads, str(group.threads), {}
+        self.lane32 = self.first(f"sub i32 {kept[3]}, {group.first * 32}")
+        self.lane = self.first(f"zext nneg i32 {self.lane32} to i64")
+        yield
+        code.lines[at:at] = code.entry
+        self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry = kept
 
     # The function's entry --------------------------------------------------------------------------------------------
 
@@ -45,7 +73,8 @@ class GpuState(State):
         count = 1
         for n in shape:
             count *= n
-        pointer = self.first(f"alloca [{count * element_bytes(dtype)} x i8], align 16")
+        pointer = self.code.fresh("e")
+        self.frame.append(f"  {pointer} = alloca [{count * element_bytes(dtype)} x i8], align 16")
         return View(pointer, dtype, shape, packed_strides(shape, components(dtype)))
 
     def shared(self, value: Value) -> str:
@@ -88,7 +117,7 @@ class GpuState(State):
 
     def digit(self, period: int, size: int) -> str:
         """(thread / period) mod size, i32."""
-        at = "%lane32"
+        at = self.lane32
         if period > 1:
             at = self.first(f"udiv i32 {at}, {period}")
         return at if period * size == self.threads else self.first(f"urem i32 {at}, {size}")
@@ -141,7 +170,20 @@ class GpuState(State):
     @property
     def some_absent(self) -> bool:
         """Whether the block may have threads without a lane."""
-        return self.kernel.launch.partial or self.threads != self.block_dim
+        return self.kernel.launch.partial or self.threads != self.lanes
+
+    @property
+    def threads(self) -> int:
+        """Of the group, whole warps."""
+        return self.group.threads
+
+    @property
+    def block_dim(self) -> int:
+        return self.lanes
+
+    @property
+    def first_lane(self) -> int:
+        return WARP * self.group.first
 
     # Values ----------------------------------------------------------------------------------------------------------
 

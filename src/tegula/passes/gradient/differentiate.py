@@ -7,6 +7,7 @@ from tegula.ir import AccessClass, Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, Unreplayable, adjoint_type
+from tegula.ops.roles import Roles
 from tegula.passes.gradient.activity import Activity, memory_root
 from tegula.passes.gradient.reverse import Reverse
 from tegula.passes.gradient.rounds import shorten
@@ -29,6 +30,7 @@ def differentiate(
     the kernel's own, then a gradient for each array at `positions`, with its access class. The forward kernel is
     changed. NoGradient and OverwrittenArray where there is no right gradient."""
     check(kernel)
+    _check_roles(kernel)
     promote_buffers(kernel)
     simplify(kernel)
     arrays = [kernel.params[k] for k in positions]
@@ -38,7 +40,6 @@ def differentiate(
     made.loc = kernel.loc
     made.scope.primals.update(zip(kernel.params, body.args, strict=False))
     made.scope.shadows.update(zip(arrays, body.args[len(kernel.params) :], strict=True))
-    made.number_lanes()
     made.sweep(kernel.body.ops[:-1])
     made.backwards(kernel.body.ops[:-1])
     made.emit(Yield, [])
@@ -55,6 +56,15 @@ def differentiate(
     verify(adjoint)
     _check_replayed(kernel, adjoint)
     return adjoint
+
+
+def _check_roles(kernel: Kernel) -> None:
+    for op in kernel.walk():
+        if isinstance(op, Roles):
+            help = "write the kernel without roles for launches that need gradients"
+            raise NoGradient(
+                op.loc, op="a role", why="kernels with roles are not differentiated yet", help=help
+            )
 
 
 def reads(adjoint: Kernel, count: int) -> set[int]:

@@ -30,7 +30,7 @@ class Reverse(Replay):
     """Builds the adjoint of a region. `known`: the uniformity of the forward kernel; None inside mapped functions,
     where there are no lanes."""
 
-    __slots__ = ("_lane", "known")
+    __slots__ = ("known",)
 
     def __init__(
         self,
@@ -44,7 +44,6 @@ class Reverse(Replay):
         self.scope = Scope(region)
         self.activity = activity
         self.known = known
-        self._lane: Value | None = None
         self.replays = []
 
     # What ops ask for ------------------------------------------------------------------------------------------------
@@ -125,15 +124,6 @@ class Reverse(Replay):
             self.refuse(
                 op, "several threads write one element of a tile, and which of them lasts is not fixed"
             )
-
-    @property
-    def lane(self) -> Value:
-        assert self._lane is not None
-        return self._lane
-
-    def number_lanes(self) -> None:
-        """Let every lane know its number."""
-        self._lane = self.lane_number()
 
     # Adjoints of values ----------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from tegula.ops.base import element
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufSet, BufView, BufWrite, root
 from tegula.ops.control import For, If, Yield
 from tegula.ops.indexing import KernelBuilder
-from tegula.ops.lane import LaneUniform, Tid
+from tegula.ops.lane import LaneIndex
 from tegula.ops.tile import TileEmpty, TileExtract, TileLoad, TileReshape
 from tegula.passes.uniformity import Uniformity, analyse
 from tegula.rewrite import clone_op, erase_slots, replace
@@ -174,9 +174,6 @@ def _keep(kernel: Kernel, replay: Replay, known: Uniformity) -> None:
     if _memory(loop) is not None or any(not _can_keep(r.type) for r in loop.results):  # type: ignore[arg-type]
         return
     parted = _divergent_above(replay.backwards, known)
-    lane = _lane(kernel) if any(known.varying(r) for r in loop.results) else None
-    if lane is None and any(known.varying(r) for r in loop.results):
-        return
     size = sum(_bytes(r, known, kernel.launch.block_dim) for r in loop.results)
     most = min(MOST_KEPT, KEPT_BYTES // max(1, size))
     number = replay.count.owner
@@ -186,22 +183,20 @@ def _keep(kernel: Kernel, replay: Replay, known: Uniformity) -> None:
         return
     top = _before(parted or replay.backwards)
     objects = [_object(top, r, most, known, kernel.launch.block_dim) for r in loop.results]
-    if lane is not None:
-        kernel.body.ops[:0] = _adopted(lane.region, kernel.body)
+    lane = top.one(LaneIndex, [])
     _insert(top, parted or replay.backwards)
     b = _before(replay.backwards)
     t = element(replay.count.type)
     many = b.const(most, t)
     stride = b.one(S.Div, [b.one(S.Add, [replay.count, b.const(most - 1, t)]), many])
     stride = b.one(S.Max, [stride, b.const(1, t)])
-    lanes = lane.one_result if lane is not None else None
-    _save_loop(b, replay, objects, stride, known, lanes)
+    _save_loop(b, replay, objects, stride, known, lane)
     _insert(b, replay.backwards)
     b = _before(loop)
     at = b.one(S.Div, [loop.operands[1], stride])
     loop.operands[0] = b.one(S.Mul, [at, stride])
     for k, r in enumerate(loop.results):
-        loop.operands[3 + k] = _load(b, objects[k], r, at, known, lanes)
+        loop.operands[3 + k] = _load(b, objects[k], r, at, known, lane)
     _insert(b, loop)
 
 
@@ -226,26 +221,6 @@ def _divergent_above(op: Op, known: Uniformity) -> Op | None:
         at = at.parent.parent
 
 
-class _LaneBuilder(KernelBuilder):
-    """Builds the number of a lane."""
-
-    __slots__ = ("one_result",)
-    one_result: Value
-
-
-def _lane(kernel: Kernel) -> _LaneBuilder | None:
-    """The number of a lane, where the thread index says it."""
-    b, launch = _LaneBuilder(Region(), kernel.loc), kernel.launch
-    if launch.last_is_block:
-        b.one_result = b.emit(Tid, [], {"count": launch.ndim})[-1]
-    elif launch.ndim == 1:
-        (thread,) = b.emit(Tid, [], {"count": 1})
-        b.one_result = b.one(S.Sub, [thread, b.one(LaneUniform, [thread])])
-    else:
-        return None
-    return b
-
-
 def _object(b: KernelBuilder, like: Value, most: int, known: Uniformity, lanes: int) -> Value:
     """A tile object for what one carried value is in some rounds."""
     t = like.type
@@ -262,7 +237,7 @@ def _save_loop(
     objects: Sequence[Value],
     stride: Value,
     known: Uniformity,
-    lane: Value | None,
+    lane: Value,
 ) -> None:
     """Run the loop once and keep what it carries every `stride` rounds."""
     loop = replay.again
@@ -297,26 +272,24 @@ def _store(
     like: Value,
     place: Value,
     known: Uniformity,
-    lane: Value | None,
+    lane: Value,
 ) -> None:
     if isinstance(value.type, TileType):
         flat = b.one(TileReshape, [value], {"shape": (value.type.size,)})
         b.emit(BufWrite, [_part(b, target, place, value.type.size), flat])
     elif known.varying(like):
-        assert lane is not None
         b.emit(BufSet, [target, value, place, lane])
     else:
         b.emit(BufSet, [target, value, place])
 
 
 def _load(
-    b: KernelBuilder, target: Value, like: Value, place: Value, known: Uniformity, lane: Value | None
+    b: KernelBuilder, target: Value, like: Value, place: Value, known: Uniformity, lane: Value
 ) -> Value:
     if isinstance(like.type, TileType):
         flat = b.one(BufRead, [_part(b, target, place, like.type.size)])
         return b.one(TileReshape, [flat], {"shape": like.type.shape})
     if known.varying(like):
-        assert lane is not None
         return b.one(BufGet, [target, place, lane])
     return b.one(BufGet, [target, place])
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula.backend.cache import Entry
 from tegula.codegen.sites import Site
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, field
 from tegula.ir import Kernel
 from tegula.lang.captures import Captured
 from tegula.runtime.cuda.context import Context, context, target
@@ -15,6 +15,9 @@ from tegula.runtime.cuda.module import assembled, kept, loaded
 from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
 from tegula.target import CudaTarget
+
+if TYPE_CHECKING:
+    from tegula.runtime.cuda.maps import TensorMaps
 
 
 @dataclass(slots=True)
@@ -38,13 +41,18 @@ class CudaCompiled:
     code: bytes
     stream: Stream
     """The device's default stream."""
+    maps: TensorMaps | None
+    """What follows the arguments."""
     captured: tuple[Captured, ...] = ()
     """What it was made from besides its source (see `lang.captures`)."""
 
-    def launch(self, blocks: int, packed: bytes, args: tuple[Any, ...], stream: Stream | None) -> None:
-        """Launch the kernel; it runs when its stream comes to it."""
-        if blocks:
-            launch_on_device(self, blocks, packed, args, stream)
+    configurations: dict[int, bytes] = field(default_factory=dict)
+    """Of launches to the default stream, by the number of blocks (see `launch_on_device`)."""
+
+    most_blocks: int | None = None
+    """How many blocks of the hardware are worth starting; None: as many as the launch has."""
+
+    launch = launch_on_device
 
 
 def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -> CudaCompiled:
@@ -59,12 +67,14 @@ def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -
 def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.codegen.gpu import lower_kernel
+    from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
+    from tegula.ops.lane import LogicalBlocks
     from tegula.passes.pipeline import for_gpu, prepare
     from tegula.runtime.compile import check_memory, site_to_json, written
 
     writes = written(kernel)
     prepare(kernel)
-    code = lower_kernel(kernel, for_gpu(kernel), made_for, debug)
+    code = lower_kernel(kernel, for_gpu(kernel, made_for, debug=debug), made_for, debug)
     check_memory(code.shared, made_for.shared_per_block, made_for.arch)
     made = assembled(code.text, made_for, 0 if code.multiplies else code.threads)
     metadata: dict[str, Any] = {
@@ -75,8 +85,21 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "ptx": made.is_ptx,
         "registers": made.registers,
         "spills": made.spill_bytes,
+        "maps": [list(m) for m in described_maps(kernel, code.maps)],
+        "padding": maps_at(kernel) - argument_bytes(kernel),
+        "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
     }
     return Entry(metadata, made.code)
+
+
+def _maps(where: Context, padding: int, kept: list[Any]) -> TensorMaps | None:
+    if not kept:
+        return None
+    from tegula.runtime.cuda.maps import ArrayMap, TensorMaps
+
+    return TensorMaps(
+        where, padding, [ArrayMap(start, end, size, tuple(box), row) for start, end, size, box, row in kept]
+    )
 
 
 def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> CudaCompiled:
@@ -98,5 +121,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         spill_bytes=data["spills"],
         code=entry.code,
         stream=default_stream(device),
+        maps=_maps(where, data["padding"], data["maps"]),
         captured=kernel.captured,
+        most_blocks=where.resident_blocks(data["threads"]) if data["combined"] else None,
     )

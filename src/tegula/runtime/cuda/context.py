@@ -25,6 +25,9 @@ CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, L2_BYTES, MEMORY_POOLS, SHA
     97,
 )
 
+RESIDENT_THREADS = 39
+"""Of a multiprocessor."""
+
 # After these the driver refuses everything until the process ends.
 FAULTS = {
     214: "an error of the memory that could not be corrected",
@@ -162,6 +165,10 @@ class Context:
 
     def attribute(self, which: int) -> int:
         return attribute(self.ordinal, which)
+
+    def resident_blocks(self, threads: int) -> int:
+        """How many blocks of so many threads the device can hold at once."""
+        return self.attribute(MULTIPROCESSORS) * (self.attribute(RESIDENT_THREADS) // threads)
 
     def memory(self) -> tuple[int, int]:
         """Bytes of memory: free, and in all."""

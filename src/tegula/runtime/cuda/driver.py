@@ -48,6 +48,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuModuleGetFunction": (_p, _p, ctypes.c_char_p),
     "cuFuncSetAttribute": (_p, _i32, _i32),
     "cuFuncGetAttribute": (_p, _i32, _p),
+    "cuTensorMapEncodeTiled": (_p, _i32, _u32, _u64, _p, _p, _p, _p, _i32, _i32, _i32, _i32),
     "cuLaunchKernelEx": (_p, _p, _p, _p),
     "cuStreamCreateWithPriority": (_p, _u32, _i32),
     "cuStreamDestroy_v2": (_p,),

@@ -15,6 +15,7 @@ from tegula.runtime.cuda.context import LEGACY
 from tegula.runtime.cuda.memory import address_of, described, ordinal_of
 from tegula.runtime.cuda.stream import Stream, stream_on
 from tegula.runtime.device import Device, cuda_device
+from tegula.runtime.quick import FOREIGN
 from tegula.types import DTYPES, ElementType, from_numpy, to_numpy
 
 CUDA, CUDA_HOST, CUDA_MANAGED = 2, 3, 13
@@ -97,19 +98,30 @@ def adopted(value: Any, dtype: ElementType | None) -> array | None:
     if torch is None or not isinstance(value, torch.Tensor) or not value.is_cuda:
         found = on_device(value, ordered=False)
         return None if found is None else wrap(found[0], dtype or from_numpy(found[0].dtype), found[1])
-    key = (value.data_ptr(), value.shape, value.stride(), value.dtype, value.get_device(), dtype)
-    made = _adopted.get(key)
-    if made is None:
+    FOREIGN[type(value)] = _seen
+    try:
+        return _seen(value, dtype)
+    except KeyError:
         data, device = _of_torch(value)
         made = wrap(
-            described(key[0], data.shape, data.strides, data.dtype, None),
+            described(value.data_ptr(), data.shape, data.strides, data.dtype, None),
             dtype or from_numpy(data.dtype),
             device,
         )
         if len(_adopted) >= MOST_ADOPTED:
             _adopted.clear()
-        _adopted[key] = made
-    return made
+        _adopted[_description(value, dtype)] = made
+        return made
+
+
+def _description(tensor: Any, dtype: ElementType | None) -> tuple[Any, ...]:
+    """All that an array on the tensor depends on. The device keeps apart what lay at one address at different times."""
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(), dtype
+
+
+def _seen(tensor: Any, dtype: ElementType | None) -> array:
+    """The array that was made for such a tensor of PyTorch; KeyError if there is none."""
+    return _adopted[_description(tensor, dtype)]
 
 
 def _of_interface(value: Any, interface: dict[str, Any]) -> tuple[np.ndarray, Device]:
@@ -155,14 +167,17 @@ def _code(name: str, bits: int) -> tuple[int, int]:
     return (kind if kind is not None else _KINDS[name.rstrip("0123456789")]), max(bits, 8)
 
 
+def foreign_handle(stream: Stream, args: tuple[Any, ...]) -> int:
+    """The handle of the stream to launch on where arrays of other libraries are passed: the library's current one,
+    where this thread has chosen none of its own."""
+    if stream.handle != LEGACY:
+        return stream.handle
+    return _handle_of(stream.device, args) or LEGACY
+
+
 @contextmanager
-def foreign_stream(stream: Stream, args: tuple[Any, ...]) -> Iterator[Stream]:
-    """The stream to launch on where arrays of other libraries are passed: the library's current one, where this thread
-    has chosen none of its own. Arrays of ours are ordered with it by their own stream."""
-    handle = _handle_of(stream.device, args) if stream.handle == LEGACY else None
-    if handle is None or (handle or LEGACY) == stream.handle:
-        yield stream
-        return
+def foreign_stream(stream: Stream, handle: int, args: tuple[Any, ...]) -> Iterator[Stream]:
+    """The stream of another library to launch on. Arrays of ours are ordered with it by their own stream."""
     other = Stream(stream.device, cuda_stream=handle)
     ordered = any(type(a) is array for a in args) and not other.is_capturing
     if ordered:

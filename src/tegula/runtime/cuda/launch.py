@@ -8,38 +8,48 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from tegula.errors import LaunchError
-from tegula.runtime.array import array
+from tegula.runtime.cuda.context import LEGACY, Context
 from tegula.runtime.cuda.graph import recording
-from tegula.runtime.cuda.interop import foreign_stream
+from tegula.runtime.cuda.interop import foreign_handle, foreign_stream
 from tegula.runtime.cuda.report import PinnedReports, expect
 from tegula.runtime.cuda.stream import Stream, chosen
+from tegula.runtime.report import NO_REPORT
 
 if TYPE_CHECKING:
     from tegula.runtime.cuda.compile import CudaCompiled
 
 MOST_BLOCKS = 2**31 - 1
-CONFIGURATION = struct.Struct("<7I4xQQI4x")
-"""The driver's CUlaunchConfig: grid, block, dynamic shared memory, stream, attributes and how many."""
-PARAMETERS = 64
-"""Where the pointer to the arguments lies in a thread's buffer, after the configuration."""
-ARGUMENTS = 128
+CONFIGURATION = struct.Struct("<7I4xQQI4x8x")
+"""The driver's CUlaunchConfig: grid, block, dynamic shared memory, stream, attributes and how many; filled up to where
+the arguments begin."""
+CONFIGURATION_AT, ARGUMENTS = 64, 128
+"""Where they lie in a thread's buffer, after the pointer to the arguments."""
+MOST_CONFIGURATIONS = 256
+"""Sizes of launches that a form remembers."""
 MOST_BYTES = 32764
 """Bytes of arguments that a kernel may have."""
-NO_REPORT = bytes(8)
-OURS = frozenset({array, int, float, bool})
-"""Types of arguments that no other library's stream works on."""
 
 
-class _Local(threading.local):
-    """A thread's buffer: the configuration, the list of pointers to arguments (one), the arguments."""
+class _Buffer:
+    """Where the driver reads a launch from: the configuration, the list of pointers to arguments (one), the arguments.
+    `configuration`, `parameters`: the addresses of the first two."""
+
+    __slots__ = ("configuration", "export", "memory", "parameters")
 
     def __init__(self) -> None:
         self.memory = bytearray(ARGUMENTS + MOST_BYTES)
         # The export keeps the memory where it is.
         self.export = ctypes.c_char.from_buffer(self.memory)
-        self.configuration = ctypes.addressof(self.export)
-        self.parameters = self.configuration + PARAMETERS
-        struct.pack_into("<Q", self.memory, PARAMETERS, self.configuration + ARGUMENTS)
+        start = ctypes.addressof(self.export)
+        self.parameters, self.configuration = start, start + CONFIGURATION_AT
+        struct.pack_into("<Q", self.memory, 0, start + ARGUMENTS)
+
+
+class _Local(threading.local):
+    """The buffer of a thread."""
+
+    def __init__(self) -> None:
+        self.buffer = _Buffer()
 
 
 _local = _Local()
@@ -49,29 +59,45 @@ def enqueue(
     stream: Stream, function: int, blocks: int, threads: int, shared_bytes: int, packed: bytes, name: str
 ) -> None:
     """Put a kernel into a stream; it reads `packed` as its only argument. RunError if the driver refuses."""
-    context, local = stream.context, _local
-    memory = local.memory
-    CONFIGURATION.pack_into(memory, 0, blocks, 1, 1, threads, 1, 1, shared_bytes, stream.handle, 0, 0)
-    memory[ARGUMENTS : ARGUMENTS + len(packed)] = packed
-    context.submit(context.launch_kernel, local.configuration, function, local.parameters, None)
+    configuration = CONFIGURATION.pack(blocks, 1, 1, threads, 1, 1, shared_bytes, stream.handle, 0, 0)
+    _submit(stream.context, function, configuration + packed, name)
+
+
+def _submit(context: Context, function: int, data: bytes, name: str) -> None:
+    """Give the driver a configuration and arguments, which lie side by side."""
+    buffer = _local.buffer
+    buffer.memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
+    context.submit(context.launch_kernel, buffer.configuration, function, buffer.parameters, None)
     context.recent.append(name)
 
 
 def launch_on_device(
-    compiled: CudaCompiled, blocks: int, packed: bytes, args: tuple[Any, ...], stream: Stream | None
+    compiled: CudaCompiled,
+    blocks: int,
+    packed: bytes,
+    args: tuple[Any, ...],
+    stream: Stream | None,
+    other: bool = True,
 ) -> None:
-    """Launch a compiled kernel; it runs when its stream comes to it. `packed`: arguments and launch dimensions.
+    """Launch a compiled kernel; it runs when its stream comes to it. `packed`: arguments, launch dimensions, and no
+    address of a report. `other`: whether another library's arrays may be among the arguments.
 
     `stream`: the one of this thread by default, or the current one of PyTorch or CuPy where their arrays are passed."""
-    if blocks > MOST_BLOCKS:
-        raise LaunchError(
-            f"kernel {compiled.name}: {blocks} blocks are more than the {MOST_BLOCKS} of one launch on a GPU",
-            "use a larger block_dim, or launch several times",
-        )
+    if not blocks:
+        return
     if stream is None:
+        # Threads that chose no stream record nothing either.
+        if not chosen.streams:
+            handle = foreign_handle(compiled.stream, args) if other else LEGACY
+            if handle == LEGACY and not compiled.sites:
+                configuration = compiled.configurations.get(blocks) or _configuration(compiled, blocks)
+                data = packed if compiled.maps is None else compiled.maps.appended(packed)
+                _submit(compiled.context, compiled.function, configuration + data, compiled.name)
+                return
         stream = chosen.streams.get(compiled.device.ordinal) or compiled.stream
-        if not OURS.issuperset(map(type, args)):
-            with foreign_stream(stream, args) as found:
+        handle = foreign_handle(stream, args) if other else stream.handle
+        if handle != stream.handle:
+            with foreign_stream(stream, handle, args) as found:
                 _launch(compiled, blocks, packed, found, args)
             return
     elif stream.device != compiled.device:
@@ -82,22 +108,43 @@ def launch_on_device(
     _launch(compiled, blocks, packed, stream, args)
 
 
+def _configuration(compiled: CudaCompiled, blocks: int) -> bytes:
+    """How a kernel is launched in its device's default stream; kept for the next launch of that size."""
+    grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
+    if len(known) >= MOST_CONFIGURATIONS:
+        known.clear()
+    made = CONFIGURATION.pack(grid, 1, 1, compiled.threads, 1, 1, compiled.shared_bytes, LEGACY, 0, 0)
+    known[blocks] = made
+    return made
+
+
+def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
+    """How many blocks of the hardware run so many of the launch."""
+    if compiled.most_blocks is not None:
+        return min(blocks, compiled.most_blocks)
+    if blocks > MOST_BLOCKS:
+        raise LaunchError(
+            f"kernel {compiled.name}: {blocks} blocks are more than the {MOST_BLOCKS} of one launch on a GPU",
+            "use a larger block_dim, or launch several times",
+        )
+    return blocks
+
+
 def _launch(
     compiled: CudaCompiled, blocks: int, packed: bytes, stream: Stream, args: tuple[Any, ...]
 ) -> None:
+    grid = _hardware_blocks(compiled, blocks)
     graph = recording(stream) if recording.active else None
     if graph is not None:
         stream = graph.stream
         graph.keep(args)
-    if not compiled.sites:
-        data = packed + NO_REPORT
-        enqueue(
-            stream, compiled.function, blocks, compiled.threads, compiled.shared_bytes, data, compiled.name
-        )
+    reports = PinnedReports(compiled, compiled.context) if compiled.sites else None
+    if reports is not None:
+        packed = packed[: -len(NO_REPORT)] + struct.pack("<Q", reports.address)
+    data = packed if compiled.maps is None else compiled.maps.appended(packed)
+    enqueue(stream, compiled.function, grid, compiled.threads, compiled.shared_bytes, data, compiled.name)
+    if reports is None:
         return
-    reports = PinnedReports(compiled, compiled.context)
-    data = packed + struct.pack("<Q", reports.address)
-    enqueue(stream, compiled.function, blocks, compiled.threads, compiled.shared_bytes, data, compiled.name)
     if graph is not None:
         graph.reports.append(reports)
     else:

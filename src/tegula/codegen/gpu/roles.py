@@ -1,0 +1,128 @@
+"""The dispatch of a block's warps to their roles, and how many registers each warp group has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tegula.codegen.gpu.control import when
+from tegula.codegen.gpu.state import GpuState
+from tegula.dataclass import dataclass
+from tegula.errors import InternalError
+from tegula.ir import Op, Region
+from tegula.ops.base import TileOp
+from tegula.ops.roles import WARP, WARP_GROUP
+from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierWait
+from tegula.passes.groups import Group, group_of
+
+WARPS = WARP_GROUP // WARP
+LEAST, STEP, MOST, FILE = 24, 8, 240, 65536
+"""Registers of a thread: the fewest, what they are multiples of, the most given unasked. Those of a multiprocessor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Consecutive warp groups with one register budget, and the roles that lie in them: one that is made of all of
+    them, or several that share one warp group. `registers` as asked for, 0 where it is ours to choose."""
+
+    group: Group
+    roles: tuple[Region, ...]
+    registers: int
+
+    @property
+    def copies(self) -> bool:
+        """Whether all that it does is to start bulk copies."""
+        return all(only_starts_copies(region) for region in self.roles)
+
+
+def roles(s: GpuState, op: Op, body: Callable[[Region], None]) -> None:
+    """Each warp goes to its role, warp groups with their registers. All meet at the end."""
+    code, threads = s.code, s.threads
+    number = s.first("lshr i32 %lane32, 5")
+    # The same in all lanes, which only a shuffle tells ptxas.
+    warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {number}, i32 0, i32 31)")
+    whole = units(op, threads)
+    given = budgets(whole, threads)
+    s.start_registers = start_registers(threads) if given else 0
+    for unit in whole:
+
+        def act(unit: Unit = unit) -> None:
+            if given:
+                kind = "dec" if given[unit] <= start_registers(threads) else "inc"
+                code.line(
+                    f'call void asm sideeffect "setmaxnreg.{kind}.sync.aligned.u32 {given[unit]};", ""()'
+                )
+            for region in unit.roles:
+                _role(s, region, unit, warp, body)
+
+        when(s, _within(s, warp, unit.group.first, unit.group.warps), act)
+    code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+
+
+def units(op: Op, threads: int) -> list[Unit]:
+    """The warp groups of a block in order, idle ones included."""
+    found: list[Unit] = []
+    rest = {r: (group_of(r, threads), n) for r, n in zip(op.regions, op.attrs["registers"], strict=True)}
+    at, count = 0, -(-threads // WARP)
+    while at < count:
+        here = {r: g for r, (g, _) in rest.items() if at <= g.first < at + WARPS}
+        warps = max([WARPS, *(g.warps for g in here.values())])
+        registers = max((rest[r][1] for r in here), default=0)
+        found.append(Unit(Group(at, min(warps, count - at)), tuple(here), registers))
+        at += warps
+    return found
+
+
+def start_registers(threads: int) -> int:
+    """Registers of each thread when a block starts."""
+    return min(255, FILE // threads) // STEP * STEP
+
+
+def budgets(whole: list[Unit], threads: int) -> dict[Unit, int]:
+    """Registers of each unit's threads; empty where all keep what they start with. Who only starts copies needs few;
+    the others share what is left."""
+    asked = any(u.registers for u in whole)
+    if (
+        threads % WARP_GROUP
+        or len(whole) < 2
+        or not (asked or (threads > 2 * WARP_GROUP and any(u.copies for u in whole)))
+    ):
+        return {}
+    made = {u: u.registers or LEAST for u in whole}
+    open_ = [u for u in whole if not u.registers and not u.copies]
+    total = start_registers(threads) * threads
+    left = total - sum(n * u.group.threads for u, n in made.items() if u not in open_)
+    for u in open_:
+        made[u] = max(LEAST, min(MOST, left // sum(o.group.threads for o in open_) // STEP * STEP))
+    if sum(n * u.group.threads for u, n in made.items()) > total:
+        raise InternalError(f"the roles ask for more registers than the {total} that the block starts with")
+    return made
+
+
+def only_starts_copies(region: Region) -> bool:
+    """Whether a role does nothing that needs more than one of its warps."""
+    return all(_of_one_warp(op) for op in region.walk())
+
+
+def _of_one_warp(op: Op) -> bool:
+    assert isinstance(op, TileOp)
+    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait):
+        return True
+    return not op.COOPERATIVE and all(e.kind == "read" for e in op.effects())
+
+
+def _role(s: GpuState, region: Region, unit: Unit, warp: str, body: Callable[[Region], None]) -> None:
+    group = group_of(region, s.threads)
+    one = only_starts_copies(region)
+    here = _within(s, warp, group.first, 1 if one else group.warps) if one or group != unit.group else "true"
+
+    def act() -> None:
+        with s.of_group(group):
+            body(region)
+
+    when(s, here, act)
+
+
+def _within(s: GpuState, warp: str, first: int, count: int) -> str:
+    if count == 1:
+        return s.code.emit(f"icmp eq i32 {warp}, {first}")
+    return s.code.emit(f"icmp ult i32 {s.code.emit(f'sub i32 {warp}, {first}')}, {count}")

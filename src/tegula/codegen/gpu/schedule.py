@@ -1,0 +1,272 @@
+"""Memory barriers and bulk copies. What the hardware asks for is in the PTX manual, under the instructions' names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.codegen.gpu.control import when
+from tegula.codegen.gpu.maps import BYTES, TensorMap, maps_at
+from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.scalar import Components
+from tegula.codegen.text import memory_type, vector_of
+from tegula.ir import Op, Value
+from tegula.layout import wgmma_share
+from tegula.ops.roles import WARP, WARP_GROUP
+from tegula.passes.bulk_access import boxes, leading_indices
+from tegula.passes.overlap import array_root
+from tegula.passes.place_shared import MBARRIER_BYTES
+from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
+
+GROUP_BARRIERS = 8
+"""The first of the named barriers of warp groups; those below are of roles."""
+
+
+def shared_address(s: GpuState, pointer: str) -> str:
+    """A generic pointer to shared memory as the i32 that instructions take."""
+    near = s.code.emit(f"addrspacecast ptr {pointer} to ptr addrspace(3)")
+    return s.code.emit(f"ptrtoint ptr addrspace(3) {near} to i32")
+
+
+def asm(s: GpuState, text: str, operands: list[tuple[str, str, str]]) -> None:
+    """Inline assembly that touches memory. Operands: constraint, type, register."""
+    constraints = ",".join([*(c for c, _, _ in operands), "~{memory}"])
+    args = ", ".join(f"{t} {x}" for _, t, x in operands)
+    s.code.line(f'call void asm sideeffect "{text}", "{constraints}"({args}) convergent')
+
+
+def elected(s: GpuState, first_warp: bool) -> str:
+    """Whether this thread acts for its warp, or (`first_warp`) for the first warp of the group."""
+    code = s.code
+    pair = code.emit("call { i32, i1 } @llvm.nvvm.elect.sync(i32 -1)")
+    one = code.emit(f"extractvalue {{ i32, i1 }} {pair}, 1")
+    if not first_warp or s.threads == WARP:
+        return one
+    return code.emit(f"and i1 {one}, {code.emit(f'icmp ult i32 {s.lane32}, {WARP}')}")
+
+
+# Memory barriers -----------------------------------------------------------------------------------------------------
+
+
+def barrier_new(s: GpuState, op: Op) -> None:
+    """The first thread makes the barriers."""
+    near = s.first(f"addrspacecast ptr {s.shared(op.result)} to ptr addrspace(3)")
+    address = s.barriers[op.result] = s.first(f"ptrtoint ptr addrspace(3) {near} to i32")
+
+    def make() -> None:
+        for k in range(op.attrs["stages"]):
+            at = s.code.emit(f"add i32 {address}, {MBARRIER_BYTES * k}")
+            asm(s, f"mbarrier.init.shared::cta.b64 [$0], {op.attrs['arrivals']};", [("r", "i32", at)])
+
+    when(s, s.code.emit(f"icmp eq i32 {s.lane32}, 0"), make)
+
+
+def barrier_ready(s: GpuState, op: Op) -> None:
+    asm(s, "fence.mbarrier_init.release.cluster;", [])
+    s.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+
+
+def _address(s: GpuState, barriers: Value, stage: Value) -> str:
+    """The address of a stage's barrier."""
+    offset = s.code.emit(f"shl i32 {s.scalar(stage)}, 3")
+    return s.code.emit(f"add i32 {s.barriers[barriers]}, {offset}")
+
+
+def barrier_wait(s: GpuState, op: Op) -> None:
+    at = _address(s, *op.operands[:2])
+    text = "{ .reg .pred P; W: mbarrier.try_wait.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }"
+    asm(s, text, [("r", "i32", at), ("r", "i32", s.scalar(op.operands[2]))])
+
+
+def barrier_arrive(s: GpuState, op: Op) -> None:
+    """By one lane of each warp, after the others."""
+    at = _address(s, *op.operands)
+    s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+    when(
+        s, elected(s, first_warp=False),
+        lambda: asm(s, "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", at)]),
+    )  # fmt: skip
+
+
+def barrier_expect(s: GpuState, op: Op) -> None:
+    at, count = _address(s, *op.operands), op.attrs["bytes"]
+    text = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], {count};"
+    when(s, elected(s, first_warp=True), lambda: asm(s, text, [("r", "i32", at)]))
+
+
+def fence_async(s: GpuState, op: Op) -> None:
+    asm(s, "fence.proxy.async.shared::cta;", [])
+
+
+# Bulk copies ---------------------------------------------------------------------------------------------------------
+
+
+def _map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int) -> str:
+    """The address of the tensor map of a parameter, i64, in the block of arguments."""
+    indices = leading_indices(array)
+    assert indices is not None
+    parameter = s.kernel.params.index(array_root(array))
+    wanted = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes)
+    if wanted not in s.maps:
+        s.maps.append(wanted)
+    at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * s.maps.index(wanted)}")
+    return s.first(f"ptrtoint ptr {at} to i64")
+
+
+def fetch_maps(s: GpuState) -> None:
+    """The first thread starts to fetch the tensor maps when the kernel starts."""
+    for k in range(len(s.maps)):
+        at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * k}")
+        address = s.first(f"ptrtoint ptr {at} to i64")
+        text = "{ .reg .pred P; setp.eq.u32 P, $1, 0; @P prefetch.tensormap [$0]; }"
+        s.code.entry.append(f'  call void asm sideeffect "{text}", "l,r"(i64 {address}, i32 %lane32)')
+
+
+def _coordinates(s: GpuState, array: Value, offsets: list[str]) -> list[str]:
+    """Where a box lies in the parameter, the last dimension first."""
+    indices = leading_indices(array)
+    assert indices is not None
+    return [*(s.scalar(v) for v in indices), *offsets][::-1]
+
+
+def bulk_load(s: GpuState, op: Op) -> None:
+    buffer, barriers, stage, array, *where = op.operands
+    t, view = buffer.type, s.buffers[buffer]
+    assert isinstance(t, BufType)
+    swizzle = getattr(view, "row_bytes", 0)
+    box = boxes(t, bool(swizzle))
+    map_at, barrier = _map(s, array, box.shape, swizzle), _address(s, barriers, stage)
+    start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
+    offsets = [s.scalar(v) for v in where]
+
+    def copy() -> None:
+        for k in range(box.count):
+            last = s.code.emit(f"add i32 {offsets[-1]}, {k * box.shape[-1]}")
+            at = s.code.emit(f"add i32 {start}, {k * box.bytes // box.count}")
+            place = _coordinates(s, array, [*offsets[:-1], last])
+            names = ", ".join(f"${3 + d}" for d in range(len(place)))
+            text = (
+                f"cp.async.bulk.tensor.{len(place)}d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                f"[$0], [$1, {{{names}}}], [$2];"
+            )
+            operands = [("r", "i32", at), ("l", "i64", map_at), ("r", "i32", barrier)]
+            asm(s, text, [*operands, *(("r", "i32", c) for c in place)])
+
+    when(s, elected(s, first_warp=True), copy)
+
+
+def bulk_wait(s: GpuState, op: Op) -> None:
+    """By all threads: only those that have started copies have any to wait for."""
+    _wait(s, 0, op.attrs["read"])
+
+
+def _wait(s: GpuState, pending: int, read: bool) -> None:
+    asm(s, f"cp.async.bulk.wait_group{'.read' if read else ''} {pending};", [])
+
+
+def bulk_store(s: GpuState, op: Op) -> None:
+    """Piece by piece: each warp group its own rows and columns, through two buffers of its own in turn."""
+    staging, array, tile, *where = op.operands
+    t, piece, view = tile.type, staging.type, s.buffers[staging]
+    assert isinstance(t, TileType) and isinstance(piece, BufType) and isinstance(array.type, ArrayType)
+    copies, rows, columns = piece.shape
+    groups = s.group.warp_groups
+    copies //= groups
+    _, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), groups)
+    code = s.code
+    number = s.first(f"lshr i32 {s.lane32}, 7")
+    down_at = code.emit(f"mul i32 {s.first(f'udiv i32 {number}, {across}')}, {rows * high}")
+    across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {across}')}, {8 * wide}")
+    top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")
+    left = code.emit(f"add i32 {s.scalar(where[1])}, {across_at}")
+    map_at = _map(s, array, (rows, columns), view.row_bytes)  # type: ignore[attr-defined]
+    # Here, before the code branches, LLVM makes one instruction of rounding two values and putting them together.
+    pairs = _pairs(s, scalar_of(t.dtype), s.held[tile])
+    # Copies of earlier stores may be on their way to the same elements.
+    _wait(s, 0, read=False)
+    _meet(s, number)
+    per = columns // 8
+    for k, (i, j) in enumerate((i, j) for i in range(high) for j in range(8 * wide // columns)):
+        if k >= copies:
+            _wait(s, copies - 1, read=True)
+            _meet(s, number)
+        slot = code.emit(f"add i32 {code.emit(f'mul i32 {number}, {copies}')}, {k % copies}")
+        slot64 = code.emit(f"zext nneg i32 {slot} to i64")
+        first = 2 * (j * per + wide * i)
+        _write_piece(s, staging, slot64, pairs[first : first + 2 * per])
+        fence_async(s, op)
+        _meet(s, number)
+        source = shared_address(s, s.memory.at(view, [slot64, "0", "0"]))
+        place = [code.emit(f"add i32 {top}, {rows * i}"), code.emit(f"add i32 {left}, {columns * j}")]
+        one = code.emit(
+            f"and i1 {elected(s, False)}, {code.emit(f'icmp ult i32 {_of_warp_group(s)}, {WARP}')}"
+        )
+        when(s, one, lambda source=source, place=place: _start_store(s, array, map_at, source, place))
+
+
+def _of_warp_group(s: GpuState) -> str:
+    """The thread's number in its warp group."""
+    return s.first(f"and i32 {s.lane32}, {WARP_GROUP - 1}")
+
+
+def _meet(s: GpuState, number: str) -> None:
+    """The threads of a warp group meet."""
+    first = GROUP_BARRIERS + s.group.first // 4
+    barrier = s.code.emit(f"add i32 {number}, {first}")
+    s.code.line(f"call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 {barrier}, i32 {WARP_GROUP})")
+
+
+def _start_store(s: GpuState, array: Value, map_at: str, source: str, offsets: list[str]) -> None:
+    place = _coordinates(s, array, offsets)
+    names = ", ".join(f"${2 + d}" for d in range(len(place)))
+    text = (
+        f"cp.async.bulk.tensor.{len(place)}d.global.shared::cta.bulk_group [$0, {{{names}}}], [$1]; "
+        "cp.async.bulk.commit_group;"
+    )
+    asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in place)])
+
+
+def _pairs(s: GpuState, dtype: DType, held: Sequence[Components]) -> list[str]:
+    """Neighbouring columns as vectors of two."""
+    code, one = s.code, memory_type(dtype)
+    made: list[str] = []
+    for (a,), (b,) in zip(held[::2], held[1::2], strict=True):
+        pair = code.emit(f"insertelement <2 x {one}> poison, {one} {a}, i32 0")
+        made.append(code.emit(f"insertelement <2 x {one}> {pair}, {one} {b}, i32 1"))
+    return made
+
+
+def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
+    """What a warp group holds of a piece, two pairs for each 8 columns: of a row, and of the eighth row below."""
+    view = s.buffers[staging]
+    dtype = scalar_of(view.dtype)
+    warp_row = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
+    lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
+    if dtype.bits == 16:
+        _store_matrices(s, staging, slot, pairs, warp_row, lane)
+        return
+    row = _wide(s, f"add i32 {warp_row}, {s.first(f'lshr i32 {lane}, 2')}")
+    column = _wide(s, f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
+    t = vector_of(memory_type(dtype), 2)
+    for k, pair in enumerate(pairs):
+        at = [slot, s.memory.add(row, str(k % 2 * 8)), s.memory.add(column, str(k // 2 * 8))]
+        s.code.line(f"store {t} {pair}, ptr {s.memory.at(view, at)}, align {2 * element_bytes(view.dtype)}")
+
+
+def _wide(s: GpuState, rhs: str) -> str:
+    """A number of this thread as i64."""
+    return s.first(f"zext nneg i32 {s.first(rhs)} to i64")
+
+
+def _store_matrices(
+    s: GpuState, staging: Value, slot: str, pairs: Sequence[str], warp_row: str, lane: str
+) -> None:
+    """By stmatrix: lane l gives the address of row l mod 16, of the next 8 columns from lane 16 on."""
+    view, code = s.buffers[staging], s.code
+    t = vector_of(memory_type(scalar_of(view.dtype)), 2)
+    row = _wide(s, f"add i32 {warp_row}, {s.first(f'and i32 {lane}, 15')}")
+    right = _wide(s, f"shl i32 {s.first(f'lshr i32 {lane}, 4')}, 3")
+    for k in range(0, len(pairs), 4):
+        packed = [code.emit(f"bitcast {t} {pair} to i32") for pair in pairs[k : k + 4]]
+        at = shared_address(s, s.memory.at(view, [slot, row, s.memory.add(right, str(k // 4 * 16))]))
+        text = "stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [$0], {$1, $2, $3, $4};"
+        asm(s, text, [("r", "i32", at), *(("r", "i32", x) for x in packed)])

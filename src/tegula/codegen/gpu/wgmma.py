@@ -1,0 +1,239 @@
+"""Products by the tensor cores of warp groups, of operands in swizzled stages of shared memory.
+
+An instruction multiplies 64 rows by 8 to 256 columns, 16 deep. It finds an operand by a descriptor: the address, the
+distance of groups of eight rows, the distance of boxes, and the swizzle. Facts are from the PTX manual, "wgmma"."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tegula.codegen.gpu.schedule import shared_address
+from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.storage import SwizzledView
+from tegula.codegen.text import register_type
+from tegula.dataclass import dataclass
+from tegula.ir import Op, Value
+from tegula.layout import wgmma_share
+from tegula.ops.buffer import BufView
+from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.passes.select_products import is_transpose
+from tegula.types import TileType, bfloat16, element_bytes, scalar_of
+
+ROWS, DEPTH, MOST_COLUMNS = 64, 16, 256
+SWIZZLES = {128: 1, 64: 2, 32: 3}
+ADDRESS_MASK = 0x3FFFF
+"""Of the bits of a shared address that a descriptor holds: those above name the block of a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand in memory. `start`: i32 address of its stage. `depth_first`: whether K runs along the rows of the
+    stage (K-major). `across`: elements of its other dimension. `depth`: of K."""
+
+    start: str
+    row_bytes: int
+    size: int
+    depth_first: bool
+    across: int
+    depth: int
+
+    def step(self, position: int, depth: int) -> int:
+        """Bytes from the start to an element of the other dimension (a multiple of 8) and one of K (of 16)."""
+        row, column = (position, depth) if self.depth_first else (depth, position)
+        rows = self.across if self.depth_first else self.depth
+        box, inside = divmod(column * self.size, self.row_bytes)
+        return box * rows * self.row_bytes + row * self.row_bytes + inside
+
+    @property
+    def high_word(self) -> int:
+        """The upper half of a descriptor: groups of eight rows follow each other; the swizzle."""
+        return 8 * self.row_bytes >> 4 | SWIZZLES[self.row_bytes] << 30
+
+    @property
+    def box_bytes(self) -> int:
+        """From one box to the next, where the other dimension runs along the rows."""
+        return self.depth * self.row_bytes
+
+
+def operand(s: GpuState, value: Value, right: bool) -> Operand:
+    """A stage, or the transpose of one. K runs along the rows of a left operand's stage, unless it is turned, and of a
+    right operand's if it is."""
+    turned = isinstance(value.owner, BufView) and is_transpose(value.owner)
+    stage = value.owner.operands[0] if turned and isinstance(value.owner, BufView) else value
+    view = s.buffers[stage]
+    assert isinstance(view, SwizzledView)
+    start = shared_address(s, view.at(s.memory, ["0", "0"]))
+    depth_first = turned == right
+    across, depth = view.shape if depth_first else view.shape[::-1]
+    return Operand(start, view.row_bytes, element_bytes(view.dtype), depth_first, across, depth)
+
+
+def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
+    """start + a @ b in the registers of each thread; all of it done when the code goes on, unless the op does not wait
+    (attribute): then nothing may touch these registers until a wait that covers it."""
+    t = op.result.type
+    assert isinstance(t, TileType)
+    _, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), s.group.warp_groups)
+    number = s.first(f"lshr i32 {s.lane32}, 7")
+    b = operand(s, op.operands[1], right=True)
+    low_b = _low(s, _moved(s, b, s.first(f"urem i32 {number}, {across}"), 8 * wide))
+    asm = _Assembly(start)
+    if isinstance(op, RegisterProduct):
+        left: _Left = _Registers(s, op.operands[0], b.depth, asm)
+    else:
+        a = operand(s, op.operands[0], right=False)
+        left = _Memory(a, _low(s, _moved(s, a, s.first(f"udiv i32 {number}, {across}"), ROWS * high)), asm)
+    kind = "bf16" if op.operands[0].type.dtype is bfloat16 else "f16"  # type: ignore[union-attr]
+    asm.add("wgmma.fence.sync.aligned;")
+    for k in range(0, b.depth, DEPTH):
+        for i in range(high):
+            for j, count in _column_parts(8 * wide):
+                right = asm.descriptor(low_b, b.step(8 * j, k), _words(b, 8 * count))
+                first = 4 * (j + wide * i)
+                registers = ", ".join(f"${r}" for r in range(first, first + 4 * count))
+                asm.add(
+                    f"wgmma.mma_async.sync.aligned.m64n{8 * count}k16.f32.{kind}.{kind} {{{registers}}}, "
+                    f"{left.named(i, k)}, {right}, 1, 1, 1, {left.turn}{int(not b.depth_first)};"
+                )
+    asm.add("wgmma.commit_group.sync.aligned;")
+    if op.attrs.get("wait", True):
+        asm.add("wgmma.wait_group.sync.aligned 0;")
+    return asm.emit(s)
+
+
+def product_wait(s: GpuState, op: Op) -> None:
+    """The registers of accumulators go through the wait, so that nothing touches them before it; not those of the
+    products that it leaves in flight, which nothing may touch after it either."""
+    young = _youngest(op, op.attrs["pending"])
+    pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
+    held = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
+    asm = _Assembly([x for registers in held for x in registers])
+    asm.add(f"wgmma.wait_group.sync.aligned {op.attrs['pending']};")
+    made = iter(asm.emit(s))
+    for (_, result), registers in zip(pairs, held, strict=True):
+        s.bind(result, [next(made) for _ in registers])
+    for v, result in zip(op.operands, op.results, strict=True):
+        if v in young:
+            s.held[result] = s.held[v]
+
+
+def _youngest(wait: Op, count: int) -> set[Value]:
+    """The accumulators of the last products before a wait, as far as they stand in its region."""
+    assert wait.parent is not None
+    ops = wait.parent.ops
+    before = [op for op in ops[: ops.index(wait)] if isinstance(op, SharedProduct | RegisterProduct)]
+    return {op.result for op in (before[-count:] if count else []) if not op.attrs.get("wait", True)}
+
+
+class _Memory:
+    """A left operand in shared memory."""
+
+    def __init__(self, a: Operand, low: str, asm: _Assembly) -> None:
+        self.a, self.low, self.asm = a, low, asm
+        self.turn = f"{int(not a.depth_first)}, "
+
+    def named(self, i: int, k: int) -> str:
+        return self.asm.descriptor(self.low, self.a.step(ROWS * i, k), _words(self.a, ROWS))
+
+
+class _Registers:
+    """A left operand in the registers of a result's layout, which is that of fragments: two values in each of four
+    registers for 64 rows and 16 of K."""
+
+    turn = ""
+
+    def __init__(self, s: GpuState, value: Value, depth: int, asm: _Assembly) -> None:
+        self.s, self.held, self.depth, self.asm = s, s.held[value], depth, asm
+        self.type = register_type(scalar_of(value.type.dtype), 1)  # type: ignore[union-attr]
+
+    def named(self, i: int, k: int) -> str:
+        first = self.depth // 2 * i + k // 2
+        pairs = [self._pair(r) for r in range(first, first + 8, 2)]
+        return "{" + ", ".join(self.asm.input("r", "i32", x) for x in pairs) + "}"
+
+    def _pair(self, r: int) -> str:
+        code, t = self.s.code, self.type
+        pair = code.emit(f"insertelement <2 x {t}> poison, {t} {self.held[r][0]}, i32 0")
+        pair = code.emit(f"insertelement <2 x {t}> {pair}, {t} {self.held[r + 1][0]}, i32 1")
+        return code.emit(f"bitcast <2 x {t}> {pair} to i32")
+
+
+_Left: TypeAlias = _Memory | _Registers
+
+
+def _column_parts(columns: int) -> list[tuple[int, int]]:
+    """(first, count) of 8 columns for each instruction."""
+    most = MOST_COLUMNS // 8
+    return [(j, min(most, columns // 8 - j)) for j in range(0, columns // 8, most)]
+
+
+def _moved(s: GpuState, x: Operand, number: str, length: int) -> str:
+    """The address of the part of a warp group."""
+    if x.across == length:
+        return x.start
+    step = s.first(f"mul i32 {number}, {x.step(length, 0)}")
+    return s.code.emit(f"add i32 {x.start}, {step}")
+
+
+def _low(s: GpuState, address: str) -> str:
+    """The address as descriptors hold it."""
+    return s.code.emit(f"lshr i32 {s.code.emit(f'and i32 {address}, {ADDRESS_MASK}')}, 4")
+
+
+def _words(x: Operand, length: int) -> tuple[int, int]:
+    """The rest of a descriptor: what is added to the lower half, and the upper half. The distance of boxes counts only
+    where the other dimension runs along rows and goes over several boxes."""
+    boxes = not x.depth_first and length * x.size > x.row_bytes
+    distance = x.box_bytes >> 4 if boxes else 1
+    return distance << 16, x.high_word
+
+
+class _Assembly:
+    """One block of assembly that changes accumulators: for a whole product, so that nothing comes between its
+    instructions."""
+
+    def __init__(self, accumulators: list[str]) -> None:
+        self.accumulators = accumulators
+        self.lines: list[str] = []
+        self.names: dict[tuple[str, int, tuple[int, int]], str] = {}
+        self.inputs: dict[str, tuple[str, str, str]] = {}
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+
+    def input(self, constraint: str, type: str, register: str) -> str:
+        """The operand's name in the text."""
+        if register not in self.inputs:
+            number = 2 * len(self.accumulators) + len(self.inputs)
+            self.inputs[register] = (constraint, type, f"${number}")
+        return self.inputs[register][2]
+
+    def descriptor(self, low: str, offset: int, words: tuple[int, int]) -> str:
+        self.input("r", "i32", low)
+        key = low, offset, words
+        if key not in self.names:
+            self.names[key] = f"D{len(self.names)}"
+        return self.names[key]
+
+    def emit(self, s: GpuState) -> list[str]:
+        """The accumulators afterwards."""
+        n, code, head = len(self.accumulators), s.code, list[str]()
+        if not n:
+            code.line(f'call void asm sideeffect "{" ".join(self.lines)}", "~{{memory}}"() convergent')
+            return []
+        if self.names:
+            head.append(f".reg .b32 L; .reg .b64 {', '.join(self.names.values())};")
+        for (address, offset, (below, above)), name in self.names.items():
+            head.append(f"add.u32 L, {self.inputs[address][2]}, {(offset >> 4) + below};")
+            head.append(f"mov.b64 {name}, {{L, {above}}};")
+        text = "\\0A".join(["{", *head, *self.lines, "}"])
+        result = "{ " + ", ".join(["float"] * n) + " }"
+        tied = [str(k) for k in range(n)]
+        constraints = ",".join(["=f"] * n + tied + [c for c, _, _ in self.inputs.values()] + ["~{memory}"])
+        given = [f"float {x}" for x in self.accumulators] + [
+            f"{t} {x}" for x, (_, t, _) in self.inputs.items()
+        ]
+        made = code.emit(
+            f'call {result} asm sideeffect "{text}", "{constraints}"({", ".join(given)}) convergent'
+        )
+        return [code.emit(f"extractvalue {result} {made}, {k}") for k in range(n)]

@@ -1,0 +1,379 @@
+"""Roles on a CPU: coroutines of the thread that runs the block. Each is a function with a stack of its own in the
+block's scratch memory; where a pipe makes it wait it goes back to the block, which lets the next one run.
+
+What the block has computed before the roles is handed to them through memory, a frame for each. When a turn of all
+roles has filled and released nothing, none of them ever will: that is reported, and no more blocks are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tegula.codegen.arrays import report
+from tegula.codegen.checks import check_access
+from tegula.codegen.state import RoleAt, State
+from tegula.codegen.storage import Piece, PipeAt, View, packed_strides
+from tegula.codegen.text import constant, register_type
+from tegula.codegen.tiles import materialise
+from tegula.dataclass import dataclass, field
+from tegula.ir import Op, Value
+from tegula.ops.roles import WAITS, WARP, PipePop, ends, pipe_type
+from tegula.ops.tile import TileLoad
+from tegula.passes.plan_memory import LINE
+from tegula.types import PipeType, TileType, element_bytes, scalar_of
+
+STACK_BYTES = 1 << 18
+"""Of the stack of a role. What is not touched takes no memory; a signal may need some kilobytes."""
+
+WORD = 8
+POINTER, ENDED, SITE, ITEM, OTHERS = (WORD * k for k in range(5))
+"""Of a role's control block: its stack pointer when it does not run, whether it has ended, what it waits for."""
+BLOCK_POINTER, MOVES = 0, WORD
+"""Of what the roles share: the block's stack pointer while a role runs, how often a stage was filled or released."""
+
+DECLARATIONS = """declare void @start_stack(ptr, ptr, ptr, ptr)
+declare void @switch_stack(ptr, ptr)"""
+
+Body = Callable[[State, Op, int], None]
+"""Lowers the region of a role by its position."""
+
+
+# The block -----------------------------------------------------------------------------------------------------------
+
+
+def pipe_new(s: State, op: Op) -> None:
+    """Memory for the stages, each on cache lines of its own."""
+    name, t = op.result.name or "pipe", pipe_type(op.result.type)
+    s.pipes[op.result] = PipeAt(name, _piece(s, name, t.stages * _stage_bytes(t)), "", (), ())
+
+
+def _stage_bytes(t: PipeType) -> int:
+    return -(-TileType(t.dtype, t.shape).size * element_bytes(t.dtype) // LINE) * LINE
+
+
+def lower_roles(s: State, op: Op, body: Body) -> None:
+    """Start each role, then let them run in turn until all have ended; those that never wait have."""
+    names, waits = op.attrs["names"], any(isinstance(inner, WAITS) for inner in op.walk())
+    if waits:
+        _unless_stuck(s)
+    _connect(s, op)
+    crew = _words(s, "roles", MOVES // WORD + 1)
+    controls = [_words(s, f"{name}: waits", OTHERS // WORD + 1) for name in names]
+    places = [
+        RoleAt(k, names, first * WARP, n * WARP, controls[k], crew)
+        for k, (first, n) in enumerate(op.attrs["warps"])
+    ]
+    frames = [_lower_role(s, op, at, body) for at in places]
+    for k, frame in enumerate(frames):
+        stack = _piece(s, f"{names[k]}: stack", STACK_BYTES)
+        top = s.memory.bytes_offset(stack, str(STACK_BYTES))
+        s.code.line(f"call void @start_stack(ptr {crew}, ptr {top}, ptr @{symbol(k)}, ptr {frame})")
+    if waits:
+        _turns(s, crew, controls)
+    end = len(s.code.lines)
+    s.scratch.held.update({p.pointer: end for p in s.scratch.pieces})
+
+
+def symbol(k: int) -> str:
+    """The function of a role."""
+    return f"role{k}"
+
+
+def _unless_stuck(s: State) -> None:
+    """Run no block after one was found to be deadlocked."""
+    flag = s.code.emit(f"load atomic i64, ptr {_stuck_flag(s)} monotonic, align {WORD}")
+    given_up, going_on = s.code.label("given_up"), s.code.label("going_on")
+    s.code.branch(s.code.emit(f"icmp ne i64 {flag}, 0"), given_up, going_on)
+    s.code.place(given_up)
+    s.code.line("ret void")
+    s.code.place(going_on)
+
+
+def _stuck_flag(s: State) -> str:
+    """In the report buffer, after the number of records."""
+    return s.memory.bytes_offset("%report", str(WORD))
+
+
+def _connect(s: State, op: Op) -> None:
+    """Note which roles share a pipe; all are empty."""
+    for value, pipe in s.pipes.items():
+        producers, consumers = ends(op, value)
+        counters = _words(s, f"{pipe.name}: counters", 1 + 2 * len(consumers))
+        s.pipes[value] = replace(
+            pipe, counters=counters, producers=tuple(producers), consumers=tuple(consumers)
+        )
+
+
+def _turns(s: State, crew: str, controls: list[str]) -> None:
+    """Let every role that has not ended run until it waits, again and again; report a turn that changed nothing."""
+    code = s.code
+    turn, check, stuck, done = (code.label(n) for n in ("turn", "check", "stuck", "all_ended"))
+    code.jump(turn)
+    code.place(turn)
+    before = _get(s, crew, MOVES)
+    for control in controls:
+        run, skip = code.label("run"), code.label("skip")
+        code.branch(_has_ended(s, control), skip, run)
+        code.place(run)
+        code.line(f"call void @switch_stack(ptr {crew}, ptr {_get(s, control, POINTER, 'ptr')})")
+        code.jump(skip)
+        code.place(skip)
+    ended = "true"
+    for control in controls:
+        ended = code.emit(f"and i1 {ended}, {_has_ended(s, control)}")
+    code.branch(ended, done, check)
+    code.place(check)
+    code.branch(code.emit(f"icmp eq i64 {before}, {_get(s, crew, MOVES)}"), stuck, turn)
+    code.place(stuck)
+    _report_waits(s, controls)
+    code.line("ret void")
+    code.place(done)
+
+
+def _report_waits(s: State, controls: list[str]) -> None:
+    """What each role that has not ended waits for."""
+    code = s.code
+    code.line(f"store atomic i64 1, ptr {_stuck_flag(s)} monotonic, align {WORD}")
+    for control in controls:
+        waits, next = code.label("waits"), code.label("next")
+        code.branch(_has_ended(s, control), next, waits)
+        code.place(waits)
+        report(s, _get(s, control, SITE), [_get(s, control, ITEM), _get(s, control, OTHERS)])
+        code.jump(next)
+        code.place(next)
+
+
+def _has_ended(s: State, control: str) -> str:
+    return s.code.emit(f"icmp ne i64 {_get(s, control, ENDED)}, 0")
+
+
+def _piece(s: State, name: str, size: int) -> str:
+    pointer = s.code.fresh("s")
+    s.scratch.pieces.append(Piece(pointer, name, size, s.loc))
+    return pointer
+
+
+def _words(s: State, name: str, count: int) -> str:
+    """Memory of so many words, all 0."""
+    pointer = _piece(s, name, WORD * count)
+    for k in range(count):
+        _put(s, pointer, WORD * k, "0")
+    return pointer
+
+
+def _get(s: State, pointer: str, at: int, type: str = "i64") -> str:
+    return s.code.emit(f"load {type}, ptr {s.memory.bytes_offset(pointer, str(at))}, align {WORD}")
+
+
+def _put(s: State, pointer: str, at: int, value: str, type: str = "i64") -> None:
+    s.code.line(f"store {type} {value}, ptr {s.memory.bytes_offset(pointer, str(at))}, align {WORD}")
+
+
+# A role --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Frame:
+    """What a role gets from the block: the block's registers, in the order in which they lie in the frame."""
+
+    role: State
+    passed: list[tuple[str, str]]
+    known: dict[str, str] = field(default_factory=dict)
+
+    def get(self, type: str, register: str) -> str:
+        """The role's register for one of the block's. Literals are themselves."""
+        if not register.startswith("%"):
+            return register
+        if register not in self.known:
+            self.known[register] = _get(self.role, "%frame", WORD * len(self.passed), type)
+            self.passed.append((type, register))
+        return self.known[register]
+
+
+def _lower_role(s: State, op: Op, at: RoleAt, body: Body) -> str:
+    """Lower a role to a function. The frame that it is to be started with."""
+    name, region = op.attrs["names"][at.position], op.regions[at.position]
+    scratch = _piece(s, f"{name}: tiles", LINE)
+    r = State(s.kernel, s.known, s.target, s.debug)
+    r.code.rounds_bfloat16, r.code.fences_extremes = s.code.rounds_bfloat16, s.code.fences_extremes
+    r.users, r.sites, r.products, r.copies, r.functions = s.users, s.sites, s.products, s.copies, s.functions
+    frame = _Frame(r, [("ptr", "%args"), ("ptr", scratch)])
+    r.block, r.present = frame.get("i64", s.block), str(at.lanes)
+    r.role = replace(at, control=frame.get("ptr", at.control), crew=frame.get("ptr", at.crew))
+    for value in dict.fromkeys(v for inner in region.walk() for v in inner.operands):
+        _hand_over(s, frame, value)
+    body(r, op, at.position)
+    _end(r)
+    entry, plan = r.scratch.planned(r.code.lines)
+    s.functions.append(_function(symbol(at.position), [*entry, *r.code.lines]))
+    s.scratch.resize(scratch, plan)
+    pointer = _piece(s, f"{name}: frame", WORD * len(frame.passed))
+    for k, (type, register) in enumerate(frame.passed):
+        _put(s, pointer, WORD * k, register, type)
+    return pointer
+
+
+def _function(name: str, lines: list[str]) -> str:
+    body = "\n".join(lines)
+    return f"""define internal void @{name}(ptr %frame) #0 {{
+entry:
+  %args = load ptr, ptr %frame, align {WORD}
+  %scratch.at = getelementptr i8, ptr %frame, i64 {WORD}
+  %scratch = load ptr, ptr %scratch.at, align {WORD}
+{body}
+  unreachable
+}}"""
+
+
+def _hand_over(s: State, frame: _Frame, value: Value) -> None:
+    """Make a value from before the roles known to a role. Parameters it reads itself."""
+    r = frame.role
+    if value in s.kernel.params:
+        return
+    if value in s.scalars:
+        t = register_type(scalar_of(value.type), 1)  # type: ignore[arg-type]
+        r.scalars[value] = tuple(frame.get(t, part) for part in s.scalars[value])
+    elif value in s.arrays:
+        a = s.arrays[value]
+        shape, strides = (tuple(frame.get("i64", n) for n in numbers) for numbers in (a.shape, a.strides))
+        r.arrays[value] = replace(a, pointer=frame.get("ptr", a.pointer), shape=shape, strides=strides)
+    elif value in s.pipes:
+        pipe = s.pipes[value]
+        stages, counters = frame.get("ptr", pipe.stages), frame.get("ptr", pipe.counters)
+        r.pipes[value] = replace(pipe, stages=stages, counters=counters)
+    elif value in s.lanes:
+        view = replace(s.lanes[value], pointer=frame.get("ptr", s.lanes[value].pointer))
+        r.lanes[value] = replace(view, pointer=r.memory.at(view, [str(r.first_lane)]), shape=(r.block_dim,))
+
+
+def _end(r: State) -> None:
+    """Note that the role has ended, and leave for good."""
+    assert r.role is not None
+    _put(r, r.role.control, ENDED, "1")
+    _leave(r, r.role)
+
+
+def _leave(r: State, at: RoleAt) -> None:
+    """Let the block go on, until it lets this role go on."""
+    r.code.line(f"call void @switch_stack(ptr {at.control}, ptr {_get(r, at.crew, BLOCK_POINTER, 'ptr')})")
+
+
+# Pipes ---------------------------------------------------------------------------------------------------------------
+
+
+def pipe_load(r: State, op: Op) -> None:
+    """A copy, which is complete at once."""
+    pipe, array, *starts = op.operands
+    t = pipe_type(pipe.type)
+    zero, tile = Value(t.dtype, None), TileType(t.dtype, t.shape)
+    r.scalars[zero] = (constant(scalar_of(t.dtype), 0),)
+    load = TileLoad([array, zero, *starts], [tile], {**op.attrs, "shape": t.shape}, [], op.loc)
+    if op.attrs["aligned"] or (r.debug and not op.attrs["bounds_check"]):
+        check_access(r, load)
+    r.inline[load.result] = load
+    _fill(r, op, load.result)
+
+
+def pipe_push(r: State, op: Op) -> None:
+    _fill(r, op, op.operands[1])
+
+
+def _fill(r: State, op: Op, tile: Value) -> None:
+    value = op.operands[0]
+    pipe, stages = r.pipes[value], pipe_type(value.type).stages
+
+    def room() -> tuple[str, str]:
+        """Whether all consumers have released the stage, and which have not."""
+        filled, ok, late = _get(r, pipe.counters, 0), "true", "0"
+        for k, consumer in enumerate(pipe.consumers):
+            ahead = r.code.emit(f"sub i64 {filled}, {_get(r, pipe.counters, _released(k))}")
+            free = r.code.emit(f"icmp slt i64 {ahead}, {stages}")
+            bit = r.code.emit(f"select i1 {free}, i64 0, i64 {1 << consumer}")
+            ok, late = r.code.emit(f"and i1 {ok}, {free}"), r.code.emit(f"or i64 {late}, {bit}")
+        return ok, late
+
+    _wait(r, op, room, 0)
+    filled = _get(r, pipe.counters, 0)
+    materialise(r, tile, _stage(r, value, filled))
+    _count(r, pipe, 0)
+    _moved(r)
+
+
+def pipe_pop(r: State, op: Op) -> None:
+    """A view of the stage."""
+    value = op.operands[0]
+    pipe, at = r.pipes[value], _popped(_position(r, value))
+    producers = str(sum(1 << k for k in pipe.producers))
+
+    def full() -> tuple[str, str]:
+        popped, filled = _get(r, pipe.counters, at), _get(r, pipe.counters, 0)
+        return r.code.emit(f"icmp slt i64 {popped}, {filled}"), producers
+
+    _wait(r, op, full, at)
+    r.buffers[op.result] = _stage(r, value, _get(r, pipe.counters, at))
+    _count(r, pipe, at)
+
+
+def pipe_release(r: State, op: Op) -> None:
+    value = op.operands[0]
+    _count(r, r.pipes[value], _released(_position(r, value)))
+    _moved(r)
+
+
+def _position(r: State, pipe: Value) -> int:
+    """Of the role among the consumers of a pipe."""
+    assert r.role is not None
+    return r.pipes[pipe].consumers.index(r.role.position)
+
+
+def _popped(k: int) -> int:
+    return WORD * (1 + 2 * k)
+
+
+def _released(k: int) -> int:
+    return WORD * (2 + 2 * k)
+
+
+def _count(r: State, pipe: PipeAt, at: int) -> None:
+    _put(r, pipe.counters, at, r.code.emit(f"add i64 {_get(r, pipe.counters, at)}, 1"))
+
+
+def _moved(r: State) -> None:
+    assert r.role is not None
+    _put(r, r.role.crew, MOVES, r.code.emit(f"add i64 {_get(r, r.role.crew, MOVES)}, 1"))
+
+
+def _stage(r: State, pipe: Value, item: str) -> View:
+    """Where a pipe holds its tile of a number."""
+    t = pipe_type(pipe.type)
+    number = r.code.emit(f"urem i64 {item}, {t.stages}")
+    offset = r.memory.mul(number, str(_stage_bytes(t)))
+    pointer = r.memory.bytes_offset(r.pipes[pipe].stages, offset)
+    return View(pointer, t.dtype, t.shape, packed_strides(t.shape, 1))
+
+
+def _wait(r: State, op: Op, test: Callable[[], tuple[str, str]], counter: int) -> None:
+    """Let others run until a test holds. It gives, beside whether it holds, which roles keep this one waiting.
+    `counter`: that of the pipe which counts what this role does here."""
+    assert r.role is not None
+    code, pipe, control = r.code, op.operands[0], r.role.control
+    look, blocked, go = (code.label(n) for n in ("look", "blocked", "go"))
+    code.jump(look)
+    code.place(look)
+    ok, others = test()
+    code.branch(ok, go, blocked)
+    code.place(blocked)
+    _put(r, control, SITE, str(_site(r, op)))
+    _put(r, control, ITEM, _get(r, r.pipes[pipe].counters, counter))
+    _put(r, control, OTHERS, others)
+    _leave(r, r.role)
+    code.jump(look)
+    code.place(go)
+
+
+def _site(r: State, op: Op) -> int:
+    """Where a role may wait for others for ever."""
+    assert r.role is not None
+    pipe = op.operands[0]
+    data = {"role": r.role.position, "pipe": pipe.name, "stages": pipe_type(pipe.type).stages}
+    return r.site("wait", op.loc, **data, fills=not isinstance(op, PipePop), names=list(r.role.names))

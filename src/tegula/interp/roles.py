@@ -1,0 +1,265 @@
+"""Roles as coroutines, and the pipes between them.
+
+Each role runs on a thread of its own, but only the one that has the turn. It keeps the turn until a pipe makes it wait;
+then the next role goes on whose wait is over. When there is none and not all have ended, the block is deadlocked.
+
+A kernel as it was traced says nothing about when a stage is free again: each pop copies its tile and frees the stage at
+once. A kernel whose stages are released by ops pops views of the stages, which hold nothing of use once all consumers
+have released them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass, field
+from tegula.errors import Deadlock, InternalError
+from tegula.interp.machine import Machine, Mask, RunValue, handles
+from tegula.interp.tiles import window
+from tegula.ir import Op, Value
+from tegula.ops.roles import WARP, PipeRelease, ends, pipe_type, waiting
+from tegula.source import Location
+from tegula.types import DType, MatType, TileType, VecType, to_numpy
+
+
+@dataclass(slots=True)
+class Pipe:
+    """A ring of stages and how often it was filled; for each consumer how many tiles it has popped and released.
+    `explicit`: whether ops release stages."""
+
+    name: str
+    stages: np.ndarray
+    filled: int = 0
+    producers: list[int] = field(default_factory=list)
+    popped: dict[int, int] = field(default_factory=dict)
+    released: dict[int, int] = field(default_factory=dict)
+    explicit: bool = False
+
+    def late(self) -> list[int]:
+        """The consumers that still hold, or have yet to pop, what lies in the stage to be filled next."""
+        return [k for k, n in self.released.items() if self.filled - n >= len(self.stages)]
+
+    def fill(self, tile: np.ndarray) -> None:
+        self.stages[self.filled % len(self.stages)] = tile
+        self.filled += 1
+
+    def pop(self, role: int) -> np.ndarray:
+        stage = self.stages[self.popped[role] % len(self.stages)]
+        self.popped[role] += 1
+        if self.explicit:
+            view = stage.view()
+            view.flags.writeable = False
+            return view
+        self.released[role] += 1
+        return stage.copy()
+
+    def release(self, role: int) -> None:
+        """Free the stage that the role has held longest; contents that no role needs any more are spoiled."""
+        done = self.released[role]
+        self.released[role] += 1
+        if done < min(self.released.values()):
+            stage = self.stages[done % len(self.stages)]
+            stage.view(np.uint8)[...] = 255
+
+
+class Abandoned(BaseException):
+    """Ends a role's thread when the launch is given up."""
+
+
+@dataclass(slots=True)
+class Wait:
+    """What a role waits for: a stage to fill or a tile to pop, at an op."""
+
+    op: Op
+    pipe: Pipe
+    fills: bool
+
+    def over(self, role: int) -> bool:
+        return not self.pipe.late() if self.fills else self.pipe.popped[role] < self.pipe.filled
+
+    def item(self, role: int) -> int:
+        return self.pipe.filled if self.fills else self.pipe.popped[role]
+
+    def others(self) -> list[int]:
+        return self.pipe.late() if self.fills else self.pipe.producers
+
+
+class Crew:
+    """The roles of one block of a kernel."""
+
+    def __init__(self, kernel: str, block: int, names: Sequence[str]) -> None:
+        self.kernel, self.block, self.names = kernel, block, names
+        self.waits: list[Wait | None] = [None] * len(names)
+        self.ended = [False] * len(names)
+        self.turns = [threading.Semaphore(0) for _ in names]
+        self.idle = threading.Semaphore(0)
+        self.abandoned = False
+        self.failure: BaseException | None = None
+
+    def run(self, bodies: Sequence[Callable[[], Any]]) -> None:
+        """Run all roles to their ends; Deadlock where they cannot get there."""
+        threads = [
+            threading.Thread(target=self._live, args=(k, body), daemon=True) for k, body in enumerate(bodies)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            while not all(self.ended) and self.failure is None:
+                role = self._ready()
+                if role is None:
+                    raise Deadlock(self.kernel, self.block, self._stuck())
+                self.turns[role].release()
+                self.idle.acquire()
+        finally:
+            self.abandoned = True
+            for turn in self.turns:
+                turn.release()
+            for thread in threads:
+                thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def wait(self, role: int, wait: Wait) -> None:
+        """Called on the thread of a role: return when the wait is over."""
+        if wait.over(role):
+            return
+        self.waits[role] = wait
+        self.idle.release()
+        self._get_turn(role)
+        self.waits[role] = None
+
+    def _get_turn(self, role: int) -> None:
+        self.turns[role].acquire()
+        if self.abandoned:
+            raise Abandoned
+
+    def _live(self, role: int, body: Callable[[], Any]) -> None:
+        """The life of a role's thread."""
+        try:
+            self._get_turn(role)
+            with np.errstate(all="ignore"):
+                body()
+        except Abandoned:
+            pass
+        except BaseException as error:
+            self.failure = error
+        finally:
+            self.ended[role] = True
+            self.idle.release()
+
+    def _ready(self) -> int | None:
+        """The first role that nothing keeps waiting."""
+        for role, wait in enumerate(self.waits):
+            if not self.ended[role] and (wait is None or wait.over(role)):
+                return role
+        return None
+
+    def _stuck(self) -> list[tuple[Location, str]]:
+        """What each role that has not ended waits for."""
+        out: list[tuple[Location, str]] = []
+        for role, wait in enumerate(self.waits):
+            if wait is not None:
+                pipe = wait.pipe
+                others = [(self.names[k], self.ended[k]) for k in wait.others()]
+                stages, item = len(pipe.stages), wait.item(role)
+                text = waiting(self.names[role], pipe.name, stages, wait.fills, item, others)
+                out.append((wait.op.loc, text))
+        return out
+
+
+class RoleMachine(Machine):
+    """The lanes of one role."""
+
+    def __init__(self, block: Machine, role: int, crew: Crew, first: int, lanes: int) -> None:
+        here = slice(first, first + lanes)
+        super().__init__(
+            lanes,
+            block.present[here],
+            block.report,
+            block.block,
+            [component[here] for component in block.tid],
+        )
+        self.blocks = block.blocks
+        self.role, self.crew, self.here = role, crew, here
+
+    def own(self, value: Value, x: RunValue) -> RunValue:
+        """What a value from before the roles is here."""
+        per_lane = isinstance(value.type, DType | VecType | MatType) or isinstance(x, list)
+        return x[self.here] if per_lane else x
+
+
+@handles("roles")
+def run_roles(m: Machine, op: Op, mask: Mask) -> None:
+    pipes = {v: x for v, x in m.env.items() if isinstance(x, Pipe)}
+    for value, pipe in pipes.items():
+        _connect(op, value, pipe)
+    crew = Crew(m.report.kernel.name, m.block, op.attrs["names"])
+    bodies: list[Callable[[], Any]] = []
+    for role, (region, (first, warps)) in enumerate(zip(op.regions, op.attrs["warps"], strict=True)):
+        machine = RoleMachine(m, role, crew, first * WARP, warps * WARP)
+        for operand in (v for inner in region.walk() for v in inner.operands):
+            if operand in m.env:
+                machine.env[operand] = machine.own(operand, m.env[operand])
+        bodies.append(partial(machine.region, region, (), machine.present))
+    crew.run(bodies)
+
+
+def _connect(op: Op, value: Value, pipe: Pipe) -> None:
+    """Note who fills and pops a pipe, and whether ops release its stages."""
+    pipe.producers, consumers = ends(op, value)
+    pipe.popped = dict.fromkeys(consumers, 0)
+    pipe.released = dict.fromkeys(consumers, 0)
+    releases = [o for o in op.walk() if isinstance(o, PipeRelease) and o.operands[0] is value]
+    pipe.explicit = any("early" not in o.attrs for o in releases)
+
+
+def _role(m: Machine, op: Op) -> RoleMachine:
+    if not isinstance(m, RoleMachine):
+        raise InternalError(f"{op.loc}: {op.NAME} outside of a role")
+    return m
+
+
+@handles("pipe.new")
+def run_new(m: Machine, op: Op, mask: Mask) -> Any:
+    t = pipe_type(op.attrs["type"])
+    assert isinstance(t.dtype, DType)
+    return Pipe(op.results[0].name, np.zeros((t.stages, *t.shape), to_numpy(t.dtype)))
+
+
+@handles("pipe.load")
+def run_load(m: Machine, op: Op, mask: Mask) -> None:
+    pipe = _free_stage(m, op)
+    t = pipe_type(op.operands[0].type)
+    inside, at = window(m, op, TileType(t.dtype, t.shape), op.operands[1], op.operands[2:])
+    tile = np.zeros(t.shape, pipe.stages.dtype)
+    tile[inside] = m.group(op.operands[1])[at]
+    pipe.fill(tile)
+
+
+@handles("pipe.push")
+def run_push(m: Machine, op: Op, mask: Mask) -> None:
+    _free_stage(m, op).fill(m.env[op.operands[1]])
+
+
+def _free_stage(m: Machine, op: Op) -> Pipe:
+    pipe, role = m.env[op.operands[0]], _role(m, op)
+    role.crew.wait(role.role, Wait(op, pipe, True))
+    return pipe
+
+
+@handles("pipe.pop")
+def run_pop(m: Machine, op: Op, mask: Mask) -> Any:
+    pipe, role = m.env[op.operands[0]], _role(m, op)
+    role.crew.wait(role.role, Wait(op, pipe, False))
+    return pipe.pop(role.role)
+
+
+@handles("pipe.release")
+def run_release(m: Machine, op: Op, mask: Mask) -> None:
+    pipe = m.env[op.operands[0]]
+    if pipe.explicit:
+        pipe.release(_role(m, op).role)

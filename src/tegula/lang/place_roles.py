@@ -1,0 +1,93 @@
+"""Which warps of a block run which role."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula import errors as E
+from tegula.dataclass import dataclass
+from tegula.ops.roles import WARP_GROUP
+from tegula.source import Location
+
+MOST_GROUPS = 8
+REGISTERS = 65536
+LEAST_BUDGET = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a role asks for: so many warps, from `first` on if that is not -1; registers a thread, 0 for any."""
+
+    name: str
+    loc: Location
+    warps: int
+    registers: int = 0
+    first: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The warps of a role, and its registers a thread."""
+
+    first: int
+    count: int
+    registers: int
+
+
+def place(wanted: Sequence[Wanted]) -> list[Placed]:
+    """Warps for each role; RoleGroups or RoleRegisters where there are none.
+
+    Roles that say which warp groups they want have them. Others follow in order: those of a warp group or more start
+    on one, smaller ones share a warp group as long as it has warps left."""
+    groups: dict[int, list[Wanted]] = {}
+    firsts: dict[Wanted, int] = {}
+    for w in (w for w in wanted if w.first >= 0):
+        _occupy(groups, w, w.first)
+        firsts[w] = w.first
+    free, shared, room = 1 + max(groups, default=-1), -1, 0
+    for w in (w for w in wanted if w.first < 0):
+        if w.warps < 4 and w.warps <= room:
+            firsts[w] = 4 * shared + 4 - room
+            room -= w.warps
+        else:
+            firsts[w] = 4 * free
+            if w.warps < 4:
+                shared, room = free, 4 - w.warps
+            free += -(-w.warps // 4)
+        _occupy(groups, w, firsts[w])
+    if free > MOST_GROUPS:
+        what = f"the roles need {free} warp groups, a block has {MOST_GROUPS}"
+        raise E.RoleGroups(wanted[-1].loc, what=what)
+    budgets = _budgets(groups)
+    return [Placed(firsts[w], w.warps, budgets[firsts[w] // 4]) for w in wanted]
+
+
+def _occupy(groups: dict[int, list[Wanted]], w: Wanted, first: int) -> None:
+    for group in range(first // 4, -(-(first + w.warps) // 4)):
+        others = groups.setdefault(group, [])
+        if others and w.first >= 0:
+            notes = [(others[0].loc, "the other role")]
+            raise E.RoleGroups(w.loc, what=f"warp group {group} has two roles", notes=notes)
+        others.append(w)
+
+
+def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
+    """Registers a thread of each warp group: those that its roles ask for."""
+    found: dict[int, int] = {}
+    for group, members in groups.items():
+        asking = [w for w in members if w.registers]
+        for w in asking[1:]:
+            if w.registers != asking[0].registers:
+                both = f"{asking[0].registers} and {w.registers} registers"
+                what = f"roles '{asking[0].name}' and '{w.name}' share a warp group and ask for {both}"
+                help = "ask for the same, or give each a warp group of its own with warp_groups=1"
+                raise E.RoleRegisters(w.loc, what=what, notes=[(asking[0].loc, "the other role")], help=help)
+        found[group] = asking[0].registers if asking else 0
+    every = range(1 + max(groups))
+    needed = sum(max(found.get(g, 0), LEAST_BUDGET) for g in every) * WARP_GROUP
+    if needed > REGISTERS:
+        what = f"the roles ask for {needed:,} registers, a multiprocessor has {REGISTERS:,}"
+        help = f"budgets times {WARP_GROUP} threads, with {LEAST_BUDGET} for a warp group that asks for none, must fit"
+        asking = next(w for g in sorted(groups) for w in groups[g] if w.registers)
+        raise E.RoleRegisters(asking.loc, what=what, help=help)
+    return found

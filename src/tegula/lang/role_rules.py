@@ -1,0 +1,132 @@
+"""What roles and pipes must keep to, checked on the IR that a kernel was traced to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tegula import errors as E
+from tegula.ir import Op, Region, Value
+from tegula.lang.joins import inside
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew, root
+from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
+from tegula.source import Location
+from tegula.types import BufType, StackType, TileType
+
+FILLS = (PipeLoad, PipePush)
+USES = (*FILLS, PipePop, PipeRelease)
+CALLED = {PipeLoad: "tile_pipe_load", PipePush: "tile_pipe_push"}
+
+
+def misused_roles(body: Region) -> list[E.CompileError]:
+    """Errors of a kernel's roles and pipes."""
+    roles = next((op for op in body.ops if isinstance(op, Roles)), None)
+    if roles is None:
+        outside: list[E.CompileError] = [
+            _outside(op) for op in body.walk() if isinstance(op, (PipeNew, *USES))
+        ]
+        return outside[:1]
+    pipes = [op for op in body.ops if isinstance(op, PipeNew)]
+    inside_roles = [error for k in range(len(roles.regions)) for error in _role(roles, k)]
+    outer_tiles = any(isinstance(error, E.OuterTileInRole) for error in inside_roles)
+    return [
+        *_before(body, roles, tiles=not outer_tiles),
+        *inside_roles,
+        *(error for pipe in pipes for error in _pipe(roles, pipe)),
+    ]
+
+
+def _outside(op: Op) -> E.RolePlacement:
+    help = "put the code that fills it and the code that pops it into roles: with tg.ws(0):"
+    return E.RolePlacement(op.loc, what="a pipe connects roles, and this kernel has none", help=help)
+
+
+def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
+    """What stands before the roles computes values for them, and changes nothing. `tiles`: look for tile functions."""
+    for op in (inner for top in body.ops[: body.ops.index(roles)] for inner in top.walk()):
+        assert isinstance(op, TileOp)
+        if isinstance(op, PipeNew):
+            if op.parent is not body:
+                yield E.RolePlacement(op.loc, what="a pipe is made in a branch or loop", help=TOP_LEVEL)
+        elif isinstance(op, USES):
+            yield E.RolePlacement(
+                op.loc, what="a pipe is used before the roles that it connects", help=IN_ROLE
+            )
+        elif op.COOPERATIVE and tiles or any(_is_change(op, e.kind, e.value) for e in op.effects()):
+            called = op.loc.subject or "this"
+            what = f"{called} is before the roles, where only scalar code that changes no memory may be"
+            yield E.RolePlacement(op.loc, what=what, help=IN_ROLE)
+
+
+def _is_change(op: Op, kind: str, value: Value | None) -> bool:
+    return kind in ("write", "atomic") and value not in op.results
+
+
+TOP_LEVEL = "make it before the roles, at the top level of the kernel"
+IN_ROLE = "move it into a role"
+
+
+def _role(roles: Op, k: int) -> Iterator[E.CompileError]:
+    region, name = roles.regions[k], roles.attrs["names"][k]
+    told: set[Location] = set()
+    for op in region.walk():
+        if isinstance(op, PipeNew):
+            yield E.RolePlacement(op.loc, what="a pipe is made inside a role", help=TOP_LEVEL)
+        for operand in op.operands:
+            tile = isinstance(operand.type, TileType | BufType | StackType)
+            if tile and not inside(operand, region) and op.loc not in told:
+                told.add(op.loc)
+                yield _outer_tile(op, operand, name)
+        yield from _changed(op)
+
+
+def _outer_tile(op: Op, operand: Value, name: str) -> E.OuterTileInRole:
+    kind = "stack" if isinstance(operand.type, StackType) else "tile"
+    notes = [(operand.owner.loc, "made here")] if isinstance(operand.owner, Op) else []
+    return E.OuterTileInRole(op.loc, role=name, kind=kind, notes=notes)
+
+
+def _changed(op: Op) -> Iterator[E.CompileError]:
+    """An error where the op changes a popped tile or a view of one."""
+    for effect in op.effects():
+        if effect.kind not in ("write", "atomic") or effect.value is None or isinstance(op, BufNew):
+            continue
+        source = root(effect.value) if isinstance(effect.value.type, BufType) else effect.value
+        if isinstance(source.owner, PipePop):
+            what = f"'{source.name}'" if source.name else "this tile"
+            yield E.PoppedTileChanged(op.loc, what=what, notes=[(source.owner.loc, "popped here")])
+
+
+def _pipe(roles: Op, pipe: Op) -> Iterator[E.CompileError]:
+    """One role fills a pipe, in one way, and some role pops it."""
+    used = [
+        (name, op)
+        for name, region in zip(roles.attrs["names"], roles.regions, strict=True)
+        for op in region.walk()
+        if isinstance(op, USES) and op.operands[0] is pipe.result
+    ]
+    fills = [(name, op) for name, op in used if isinstance(op, FILLS)]
+    pops = [name for name, op in used if isinstance(op, PipePop)]
+    called = f"pipe '{pipe.result.name}'" if pipe.result.name else "the pipe"
+    for name, op in fills[1:]:
+        first, other = fills[0]
+        if name != first:
+            what = f"{called} is filled by {first} and by {name}"
+            yield E.PipeEnds(
+                op.loc, what=what, notes=_there(other.loc), help="give each of them a pipe of its own"
+            )
+            break
+        if type(op) is not type(other):
+            what = f"{called} is filled by {CALLED[type(other)]} and by {CALLED[type(op)]}"
+            yield E.PipeEnds(op.loc, what=what, notes=_there(other.loc))
+            break
+    if fills and not pops:
+        what = f"{called} is filled by {fills[0][0]}, and no role pops it"
+        yield E.PipeEnds(fills[0][1].loc, what=what, notes=[(pipe.loc, "made here")])
+    for name, op in used:
+        if isinstance(op, PipeRelease) and name not in pops:
+            yield E.PipeEnds(op.loc, what=f"{name} releases a stage of {called}, but never pops one")
+
+
+def _there(loc: Location) -> Sequence[tuple[Location, str]]:
+    return [(loc, "filled here too")]

@@ -1,0 +1,212 @@
+"""Roles: `with` blocks at the end of a kernel, each traced to a region of one `roles` op."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+from tegula import errors as E
+from tegula.dataclass import dataclass
+from tegula.ir import Region, Value
+from tegula.lang.capture import Builtin
+from tegula.lang.flow import bindings
+from tegula.lang.loops import Bounds, Loops
+from tegula.lang.place_roles import MOST_GROUPS, Placed, Wanted, place
+from tegula.lang.state import MARKS
+from tegula.ops.control import Yield
+from tegula.ops.lane import BlockCount, BlockIndex
+from tegula.ops.roles import WARP, WARP_GROUP, Roles
+from tegula.ops.scalar import Min
+from tegula.types import int32
+
+DEFAULT_RASTER = 8
+KINDS = (Builtin("ws"), Builtin("role"))
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A traced role: what it asks for and what it runs."""
+
+    wanted: Wanted
+    body: Region
+
+
+class RoleTracer(Loops):
+    """Roles, and the loop over a block's output tiles that each of them runs. Needs `body`, the kernel's region, and
+    `roles`, those traced so far."""
+
+    body: Region
+    roles: list[Role]
+
+    def trace_with(self, node: ast.With) -> None:
+        """One role."""
+        wanted = self._wanted(node)
+        if not self.frame.is_kernel or self.builder.region is not self.body:
+            raise E.RolePlacement(
+                wanted.loc, what="roles are at the top level of a kernel, not in a branch, loop or function"
+            )
+        self._check_outer_names(node, wanted.name)
+        before = self.builder.lanes
+        self.builder.lanes = wanted.warps * WARP
+        try:
+            made = self.path(self.frame.names, lambda: self.block(node.body))
+        finally:
+            self.builder.lanes = before
+        self.mark(node.items[0].context_expr)
+        with self.within(made.region):
+            self.builder.emit(Yield, [])
+        self.roles.append(Role(wanted, made.region))
+
+    def tile_bounds(self, call: ast.Call) -> Bounds:
+        """A loop over this block's share of the tiles of a grid: their numbers, and row and column of each."""
+        args = [self.expr(a) for a in call.args]
+        named = {keyword.arg: self.constants(self.expr(keyword.value)) for keyword in call.keywords}
+        raster = named.pop("raster", DEFAULT_RASTER)
+        fits = len(args) == 1 and isinstance(args[0], tuple) and len(args[0]) == 2 and not named
+        if not fits or not _is_count(raster):
+            what = (
+                "persistent_tiles takes the numbers of rows and of columns, and raster=, a positive constant"
+            )
+            help = "for example tg.persistent_tiles((rows, columns), raster=8)"
+            raise E.WrongArguments(self.location(call), what=what, help=help)
+        b = self.builder
+        self.mark(call)
+        with self.ruled(call):
+            rows, columns = (b.cast(b.index(x), int32) for x in args[0])
+            bounds = (b.one(BlockIndex, []), b.binary("mul", rows, columns), b.one(BlockCount, []))
+            return Bounds(*bounds, None, item=lambda number: self._tile(number, rows, columns, raster))
+
+    def _tile(self, number: Value, rows: Value, columns: Value, raster: int) -> tuple[Value, Value]:
+        """Row and column of a tile: groups of `raster` rows one after the other, each column by column."""
+        b = self.builder
+        group = b.binary("mul", columns, raster)
+        first = b.binary("mul", b.binary("floordiv", number, group), raster)
+        height = b.one(Min, [b.binary("sub", rows, first), b.const(raster, int32)])
+        within = b.binary("mod", number, group)
+        return b.binary("add", first, b.binary("mod", within, height)), b.binary("floordiv", within, height)
+
+    def _wanted(self, node: ast.With) -> Wanted:
+        """What the head of a `with` asks for."""
+        call = node.items[0].context_expr
+        kind = self.expr(call.func) if isinstance(call, ast.Call) else None
+        if not isinstance(call, ast.Call) or kind not in KINDS:
+            help = "'with' starts a role: with tg.ws(0): or with tg.role('load', warps=1):"
+            raise E.UnsupportedPython(
+                self.location(node.items[0].context_expr), what="this 'with'", help=help
+            )
+        if len(node.items) > 1 or node.items[0].optional_vars is not None:
+            help = "give each role a 'with' of its own"
+            raise E.UnsupportedPython(self.location(call), what="more than a role in one 'with'", help=help)
+        args = [self.constants(self.expr(a)) for a in call.args]
+        named: dict[str, Any] = {}
+        for keyword in call.keywords:
+            named[str(keyword.arg)] = self.constants(self.expr(keyword.value))
+        loc = self.location(call)
+        registers = _budget(loc, named.pop("registers", 0))
+        if kind == Builtin("ws"):
+            return _groups(loc, args, named, registers)
+        return self._named_role(call, args, named, registers)
+
+    def _named_role(
+        self, call: ast.Call, args: Sequence[Any], named: dict[str, Any], registers: int
+    ) -> Wanted:
+        loc = self.location(call)
+        name = args[0] if len(args) == 1 else None
+        counts = [(k, named[k]) for k in ("warps", "warp_groups") if k in named]
+        if not isinstance(name, str) or not name or len(counts) != 1 or len(named) != 1:
+            what = "a role has a name and either warps= or warp_groups="
+            raise E.WrongArguments(loc, what=what, help="for example tg.role('load', warps=1)")
+        unit, count = counts[0]
+        if not _is_count(count):
+            raise E.RoleGroups(loc, what=f"{unit}= must be a positive number, got {count!r}")
+        if any(r.wanted.name == name for r in self.roles):
+            raise E.RoleGroups(
+                loc, what=f"there are two roles called '{name}'", help="give them different names"
+            )
+        return Wanted(name, loc, count * (4 if unit == "warp_groups" else 1), registers)
+
+    def _check_outer_names(self, node: ast.With, role: str) -> None:
+        """Refuse assignments to names that are bound before the roles."""
+        names = self.frame.names
+        outer = {n for n in bindings(node.body).rebound if not isinstance(names.get(n, MARKS[0]()), MARKS)}
+        seen: set[str] = set()
+        for part in (n for statement in node.body for n in ast.walk(statement)):
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id in outer - seen:
+                seen.add(part.id)
+                self.record(E.OuterNameInRole(self.location(part), name=part.id, role=role))
+
+    @property
+    def after_roles(self) -> bool:
+        return bool(self.roles) and self.builder.region is self.body
+
+    def check_after_roles(self, statement: ast.stmt) -> None:
+        """Refuse what follows the roles, except an empty return."""
+        if not self.after_roles or isinstance(statement, ast.With | ast.Pass):
+            return
+        if isinstance(statement, ast.Return) and statement.value is None:
+            return
+        what = "this is beside the roles, which end a kernel"
+        raise E.RolePlacement(
+            self.location(statement), what=what, notes=[(self.roles[0].wanted.loc, "a role")]
+        )
+
+    def finish_roles(self) -> None:
+        """The `roles` op of all roles traced."""
+        if not self.roles:
+            return
+        wanted = [role.wanted for role in self.roles]
+        placed = place(wanted)
+        self.builder.loc = wanted[0].loc
+        self.builder.emit(Roles, [], attributes(wanted, placed), [role.body for role in self.roles])
+
+
+def attributes(wanted: Sequence[Wanted], placed: Sequence[Placed]) -> dict[str, Any]:
+    return {
+        "names": tuple(w.name for w in wanted),
+        "warps": tuple((p.first, p.count) for p in placed),
+        "registers": tuple(p.registers for p in placed),
+    }
+
+
+def _is_count(x: object) -> bool:
+    return isinstance(x, int) and not isinstance(x, bool) and x > 0
+
+
+def _budget(loc: Any, x: object) -> int:
+    if x in (0, None):
+        return 0
+    if not _is_count(x) or not isinstance(x, int) or x % 8 or not 24 <= x <= 256:
+        raise E.RoleRegisters(loc, what=f"a register budget is a multiple of 8 from 24 to 256, got {x!r}")
+    return x
+
+
+def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: int) -> Wanted:
+    """A role over warp groups that the user numbers."""
+    if named:
+        raise E.WrongArguments(
+            loc, what=f"ws has no parameter '{next(iter(named))}'", help="tg.ws(1, 2, registers=240)"
+        )
+    if (
+        not groups
+        or not all(_is_count(g) or g == 0 for g in groups)
+        or any(isinstance(g, bool) for g in groups)
+    ):
+        raise E.RoleGroups(loc, what="ws takes the numbers of warp groups", help="for example tg.ws(0)")
+    order = sorted(groups)
+    if len(set(order)) < len(order):
+        raise E.RoleGroups(loc, what=f"warp group {_twice(order)} is named twice")
+    if order[-1] >= MOST_GROUPS:
+        what = f"a block has {MOST_GROUPS} warp groups of {WARP_GROUP} threads, 0 to {MOST_GROUPS - 1}"
+        raise E.RoleGroups(loc, what=f"there is no warp group {order[-1]}: {what}")
+    if order[-1] - order[0] >= len(order):
+        close = ", ".join(str(order[0] + k) for k in range(len(order)))
+        what = f"the warp groups of a role must be neighbours, {', '.join(map(str, order))} are not"
+        help = f"number them so that this role has tg.ws({close}): the numbers are only labels"
+        raise E.RoleGroups(loc, what=what, help=help)
+    name = "ws" + "+".join(map(str, order))
+    return Wanted(name, loc, 4 * len(order), registers, 4 * order[0])
+
+
+def _twice(order: Sequence[int]) -> int:
+    return next(g for g in order if order.count(g) > 1)

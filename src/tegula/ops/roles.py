@@ -1,0 +1,194 @@
+"""Roles: groups of warps of one block that run different code, and the pipes that connect them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.ir import Effect, Op, Region, Value
+from tegula.ops.array import array_type
+from tegula.ops.base import TileOp, require
+from tegula.ops.tile import tile_type
+from tegula.types import BufType, PipeType, Type, components
+
+Attrs = Mapping[str, Any]
+
+WARP = 32
+WARP_GROUP = 4 * WARP
+
+
+def pipe_type(t: Type) -> PipeType:
+    require(isinstance(t, PipeType), f"expected a tile pipe, got {t}")
+    assert isinstance(t, PipeType)
+    return t
+
+
+class Roles(TileOp):
+    """The role region of a kernel: one region per role, run at the same time, each by its own warps. Attributes, one
+    entry per role: `names`; `warps`, (first, count); `registers` a thread, 0 where the compiler chooses. Cooperative
+    ops inside are of the role: its threads are their group. Warps of no role are idle."""
+
+    __slots__ = ()
+    NAME = "roles"
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        count = len(regions)
+        require(count > 0, "a role region has at least one role")
+        for name in ("names", "warps", "registers"):
+            require(len(attrs[name]) == count, f"{count} roles have {len(attrs[name])} {name}")
+        end = 0
+        for first, warps in sorted(attrs["warps"]):
+            require(first >= end and warps > 0, "two roles share a warp")
+            end = first + warps
+        for region in regions:
+            require(not region.args and not region.terminator.operands, "a role takes and yields nothing")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)
+
+
+class PipeNew(TileOp):
+    """An empty pipe of type attribute `type`: a ring of stages in shared memory."""
+
+    __slots__ = ()
+    NAME = "pipe.new"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        t = pipe_type(attrs["type"])
+        require(t.stages > 0, f"a pipe has at least one stage, got {t.stages}")
+        require(components(t.dtype) == 1, f"a pipe holds tiles of scalars, not of {t.dtype}")
+        return [t]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.results[0]),)
+
+
+class PipeLoad(TileOp):
+    """Waits for a free stage and starts copying the tile at an offset of an array to it; elements outside the array
+    become 0. Operands: pipe, array, one offset per dimension; attributes `bounds_check`, `aligned`. The stage is full
+    when the copy has arrived."""
+
+    __slots__ = ()
+    NAME = "pipe.load"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        pipe, array = pipe_type(operands[0]), array_type(operands[1])
+        require(pipe.dtype == array.dtype, f"the array holds {array.dtype}, the pipe {pipe.dtype}")
+        require(
+            len(operands) == 2 + len(pipe.shape) == 2 + array.ndim, "an offset has one entry per dimension"
+        )
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[0]), Effect("read", self.operands[1]))
+
+
+class PipePush(TileOp):
+    """Operands: pipe, tile. Waits for a free stage and writes the tile to it, which is full then."""
+
+    __slots__ = ()
+    NAME = "pipe.push"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        pipe, tile = pipe_type(operands[0]), tile_type(operands[1])
+        require(
+            (tile.dtype, tile.shape) == (pipe.dtype, pipe.shape), f"a {tile} cannot be pushed to a {pipe}"
+        )
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[0]),)
+
+
+class PipePop(TileOp):
+    """Waits until the pipe's next stage is full and gives its contents, a shared tile that is read-only. The stage
+    stays occupied until `pipe.release`."""
+
+    __slots__ = ()
+    NAME = "pipe.pop"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        pipe = pipe_type(operands[0])
+        return [BufType(pipe.dtype, pipe.shape, "shared")]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[0]),)
+
+
+class PipeRelease(TileOp):
+    """The stage that this role popped first of those it still holds is free again, as far as this role goes."""
+
+    __slots__ = ()
+    NAME = "pipe.release"
+    COOPERATIVE = True
+    PURE = False
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        pipe_type(operands[0])
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[0]),)
+
+
+WAITS = (PipeLoad, PipePush, PipePop)
+"""Ops that wait for other roles."""
+
+
+def block_threads(roles: Op) -> int:
+    """The threads of a block that has these roles, with those of the last warp group that are idle."""
+    end = max(first + warps for first, warps in roles.attrs["warps"])
+    return WARP * (-(-end // 4) * 4)
+
+
+# What the interpreter and a launch say of roles that wait for each other --------------------------------------------
+
+
+def fills(op: Op, pipe: Value) -> bool:
+    """Whether the op puts a tile into the pipe."""
+    return isinstance(op, PipeLoad | PipePush) and op.operands[0] is pipe
+
+
+def pops(op: Op, pipe: Value) -> bool:
+    """Whether the op takes a tile out of the pipe."""
+    return isinstance(op, PipePop) and op.operands[0] is pipe
+
+
+def ends(roles: Op, pipe: Value) -> tuple[list[int], list[int]]:
+    """The roles that fill a pipe and those that pop it, by their positions."""
+    filling, popping = (
+        [k for k, region in enumerate(roles.regions) if any(test(op, pipe) for op in region.walk())]
+        for test in (fills, pops)
+    )
+    return filling, popping
+
+
+def waiting(
+    role: str, pipe: str, stages: int, fills: bool, item: int, others: Sequence[tuple[str, bool]]
+) -> str:
+    """Why a role cannot go on: it wants to fill, or else to pop, tile `item` of a pipe. `others`: the roles that would
+    have to do something first, and whether each has ended."""
+    called = f"pipe '{pipe}'" if pipe else "a pipe"
+    ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
+    if not fills:
+        by = " and ".join(ended) or "any role: none fills it"
+        return f"{role} waits here for tile {item} of {called} from {by}"
+    room = "the only stage" if stages == 1 else f"one of {stages} stages"
+    late = f"tile {item - stages} is not released by {' and '.join(ended)}"
+    return f"{role} waits here with tile {item} for {room} of {called}: {late}"

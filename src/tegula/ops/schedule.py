@@ -1,0 +1,178 @@
+"""What pipes become on a GPU: memory barriers that count arrivals and bytes, bulk copies, fences between the ways that
+memory is reached by.
+
+The threads of the group do these together. Facts about the instructions are from the PTX manual, "Asynchronous
+operations" and "mbarrier"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tegula.ir import Effect, Region
+from tegula.ops.array import array_type
+from tegula.ops.base import TileOp, require
+from tegula.ops.buffer import buffer_type
+from tegula.ops.tile import tile_type
+from tegula.types import MbarrierType, Type, int32
+
+Attrs = Mapping[str, Any]
+
+
+class ScheduleOp(TileOp):
+    """Base of the ops of this file."""
+
+    __slots__ = ()
+    COOPERATIVE = True
+    PURE = False
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)
+
+
+def _barrier(t: Type) -> MbarrierType:
+    require(isinstance(t, MbarrierType), f"expected memory barriers, got {t}")
+    assert isinstance(t, MbarrierType)
+    return t
+
+
+def _stage(operands: Sequence[Type]) -> None:
+    for t in operands:
+        require(t == int32, f"stages and phases are int32, got {t}")
+
+
+class MbarrierNew(ScheduleOp):
+    """One barrier in shared memory for each of `stages` (attribute); a phase of each ends after `arrivals` (attribute)
+    of them, and when all bytes that were announced have come."""
+
+    __slots__ = ()
+    NAME = "mbarrier.new"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(attrs["stages"] > 0 and attrs["arrivals"] > 0, "a barrier has stages and arrivals")
+        return [MbarrierType(attrs["stages"])]
+
+
+class MbarrierReady(ScheduleOp):
+    """All threads of the block, and the units that copy, see the barriers made before."""
+
+    __slots__ = ()
+    NAME = "mbarrier.ready"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return []
+
+
+class MbarrierWait(ScheduleOp):
+    """Operands: barriers, stage, parity. Every thread waits until the phase of that parity has ended: 0 at first, 1
+    passes at once on a fresh barrier."""
+
+    __slots__ = ()
+    NAME = "mbarrier.wait"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        _barrier(operands[0])
+        _stage(operands[1:])
+        require(len(operands) == 3, "a wait names barriers, stage and parity")
+        return []
+
+
+class MbarrierArrive(ScheduleOp):
+    """Operands: barriers, stage. One arrival per warp of the group, after all its lanes have come here."""
+
+    __slots__ = ()
+    NAME = "mbarrier.arrive"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        _barrier(operands[0])
+        _stage(operands[1:])
+        require(len(operands) == 2, "an arrival names barriers and stage")
+        return []
+
+
+class MbarrierExpect(ScheduleOp):
+    """Operands: barriers, stage. One thread of the group arrives and announces `bytes` (attribute)."""
+
+    __slots__ = ()
+    NAME = "mbarrier.expect"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        _barrier(operands[0])
+        _stage(operands[1:])
+        require(attrs["bytes"] > 0, "at least one byte is announced")
+        return []
+
+
+class BulkLoad(ScheduleOp):
+    """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
+    0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
+    barrier as they come."""
+
+    __slots__ = ()
+    NAME = "bulk.load"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        buffer, array = buffer_type(operands[0]), array_type(operands[3])
+        _barrier(operands[1])
+        _stage([operands[2], *operands[4:]])
+        require(
+            buffer.dtype == array.dtype and len(operands) == 4 + len(buffer.shape) == 4 + array.ndim,
+            f"a tile of {array} does not fit {buffer}",
+        )
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[3]),)
+
+
+class BulkStore(ScheduleOp):
+    """A tile goes to an array through a staging buffer, in pieces: the threads of a warp group write a piece, one of
+    them starts its copy, and the next but one waits until the copy has read it. What lies outside the array is
+    dropped. Operands: staging buffer, array, tile, one offset (int32) per dimension."""
+
+    __slots__ = ()
+    NAME = "bulk.store"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        buffer, array, tile = buffer_type(operands[0]), array_type(operands[1]), tile_type(operands[2])
+        _stage(operands[3:])
+        require(buffer.dtype == array.dtype == tile.dtype, f"a {tile} does not go to {array}")
+        require(
+            len(operands) == 3 + array.ndim == 3 + len(tile.shape), "an offset has one entry per dimension"
+        )
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("write", self.operands[1]),)
+
+
+class BulkWait(ScheduleOp):
+    """The threads that started bulk stores wait until all are done, or until all have read their source (attribute
+    `read`)."""
+
+    __slots__ = ()
+    NAME = "bulk.wait"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(isinstance(attrs["read"], bool), "a wait is for reads or for all")
+        return []
+
+
+class FenceAsync(ScheduleOp):
+    """What this thread has written to shared memory is seen by the bulk copies and tensor core products that start
+    after it."""
+
+    __slots__ = ()
+    NAME = "fence.async"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return []

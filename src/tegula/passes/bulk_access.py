@@ -1,0 +1,116 @@
+"""Which accesses of arrays bulk copies can do, and in which boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Value
+from tegula.ops.array import ArrayShape, ArrayView
+from tegula.ops.base import TileOp
+from tegula.ops.roles import PipeLoad, pipe_type
+from tegula.ops.scalar import Const
+from tegula.passes.overlap import array_root
+from tegula.target import CudaTarget
+from tegula.types import ArrayType, BufType, PipeType, TileType, components, element_bytes, int32
+
+MOST_RANK, MOST_LENGTH, UNIT_BYTES = 5, 256, 16
+"""Of the box of a tensor map: dimensions, elements along one, and bytes that a row is a multiple of."""
+SWIZZLED_ROWS = (128, 64, 32)
+"""Bytes that the rows of a swizzled box may have."""
+
+Tile = PipeType | BufType | TileType
+
+
+@dataclass(frozen=True, slots=True)
+class Boxes:
+    """How a tile is copied: `count` boxes of `shape` side by side along the last dimension, one after the other in
+    memory. `row_bytes`: of a row of a box. `bytes`: of all."""
+
+    shape: tuple[int, ...]
+    count: int
+    row_bytes: int
+    bytes: int
+
+
+def boxes(tile: Tile, swizzled: bool) -> Boxes:
+    """A plain tile is one box; the boxes of a swizzled one have rows of at most 128 bytes."""
+    size = element_bytes(tile.dtype)
+    row = tile.shape[-1] * size
+    width = next(n for n in SWIZZLED_ROWS if row % n == 0) if swizzled else row
+    return Boxes((*tile.shape[:-1], width // size), row // width, width, prod(tile.shape) * size)
+
+
+def may_swizzle(tile: Tile) -> bool:
+    """Whether the rows of a tile can be cut into those of swizzled boxes."""
+    row = tile.shape[-1] * element_bytes(tile.dtype)
+    return len(tile.shape) == 2 and (row % SWIZZLED_ROWS[0] == 0 or row in SWIZZLED_ROWS)
+
+
+def bulk_loadable(kernel: Kernel, target: CudaTarget, op: PipeLoad, swizzled: bool) -> bool:
+    """Whether a load of a pipe can be a bulk copy."""
+    return _fits(kernel, target, op.operands[1:], boxes(pipe_type(op.operands[0].type), swizzled), "read")
+
+
+def bulk_storable(kernel: Kernel, target: CudaTarget, op: Op, piece: TileType) -> bool:
+    """Whether a store of a tile can be bulk copies of swizzled pieces."""
+    return _fits(kernel, target, [op.operands[0], *op.operands[2:]], boxes(piece, True), "write")
+
+
+def _fits(kernel: Kernel, target: CudaTarget, place: Sequence[Value], box: Boxes, kind: str) -> bool:
+    array, *offsets = place
+    parameter = array_root(array)
+    access = kernel.access[kernel.params.index(parameter)]
+    return (
+        target.bulk_copies
+        and access is not None
+        and access.bulk
+        and not access.aliases
+        and components(array.type.dtype) == 1  # type: ignore[union-attr]
+        and all(v.type is int32 for v in offsets)
+        and leading_indices(array) is not None
+        and box.row_bytes % UNIT_BYTES == 0
+        and all(n <= MOST_LENGTH for n in box.shape)
+        and _only(kernel, parameter, kind)
+    )
+
+
+def leading_indices(array: Value) -> list[Value] | None:
+    """The indices by which an array is a view of a parameter: all leading ones, which a tensor map takes as
+    coordinates. None for other views."""
+    found: list[Value] = []
+    while isinstance(array.owner, ArrayView):
+        view = array.owner
+        source, *rest = view.operands
+        spec = list(view.attrs["spec"])
+        indexed = spec.count("index")
+        if any(e == "index" for e in spec[indexed:]) or any(v.type is not int32 for v in rest[:indexed]):
+            return None
+        for k, d in enumerate(range(indexed, len(spec))):
+            start, count = rest[indexed + 2 * k : indexed + 2 * k + 2]
+            if spec[d] != ("slice", 1) or not _all_of(source, d, start, count):
+                return None
+        found = [*rest[:indexed], *found]
+        array = source
+    assert isinstance(array.type, ArrayType)
+    return found if array.type.ndim <= MOST_RANK else None
+
+
+def _all_of(array: Value, dim: int, start: Value, count: Value) -> bool:
+    """Whether a slice starts at 0 and is as long as the dimension."""
+    shape = count.owner
+    zero = isinstance(start.owner, Const) and start.owner.attrs["value"] == 0
+    return zero and isinstance(shape, ArrayShape) and (shape.operands[0], shape.attrs["dim"]) == (array, dim)
+
+
+def _only(kernel: Kernel, array: Value, kind: str) -> bool:
+    """Whether the kernel does nothing else with an array: other ways to its memory would need fences."""
+    for op in kernel.walk():
+        assert isinstance(op, TileOp)
+        for effect in op.effects():
+            value = effect.value
+            known = value is not None and isinstance(value.type, ArrayType) and array_root(value) is array
+            if known and effect.kind != kind:
+                return False
+    return True

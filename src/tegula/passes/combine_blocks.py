@@ -1,0 +1,151 @@
+"""Short blocks that do nothing but read arrays and add to a few of their elements are run several by one block of the
+hardware: what they add is summed in registers and added once."""
+
+from __future__ import annotations
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.control import For, While, Yield
+from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
+from tegula.ops.scalar import Add, Const
+from tegula.ops.tile import TileAtomic, TileFull, TileMap, TileReduce
+from tegula.passes.overlap import array_root
+from tegula.rewrite import clone_op, uses
+from tegula.types import DType, TileType, int64
+
+MOST_PER_LANE = 4
+"""Elements of a sum that a lane may hold from block to block."""
+NARROWEST = 32
+"""Bits of numbers that are summed; in narrower ones a sum of many loses more than their additions one by one."""
+
+
+def combine_blocks(kernel: Kernel) -> None:
+    """Put the body into a loop over the blocks of the launch that one block of the hardware runs.
+
+    The kernel is left as it is unless every effect in it is a read, or a `tile.atomic` that adds to the same elements
+    in every block and whose previous elements nobody uses. Blocks without loops are short. A sum of the whole tile that
+    is added is taken after the loop, so that in it lanes need not meet. The order of additions is free in both forms:
+    the arrays that are added to are not read, and share no bytes with others."""
+    found = _sums(kernel)
+    if not found:
+        return
+    late = {op for s in found for op in (s.atomic, s.reduce)}
+    body, out = kernel.body, Region()
+    blocks = LogicalBlocks([], [int64] * 3)
+    loop = Region([int64, *(s.added.type for s in found)])
+    for op in body.ops[:-1]:
+        if op not in late:
+            loop.append(op)
+    for op in loop.walk():
+        if isinstance(op, Tid):
+            op.operands = [loop.args[0]]
+    totals = [_added(loop, a, s.added, s.atomic) for a, s in zip(loop.args[1:], found, strict=True)]
+    loop.append(Yield(totals))
+    out.append(blocks)
+    start = [_zeros(out, s) for s in found]
+    made = For([*blocks.results, *start], [v.type for v in start], None, [loop], body.ops[0].loc)
+    out.append(made)
+    for s, total in zip(found, made.results, strict=True):
+        _finish(out, s, total)
+    out.append(body.ops[-1])
+    body.ops = out.ops
+    for op in body.ops:
+        op.parent = body
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """Additions that are deferred: the tile whose sum over the blocks is needed, its reduction if there is one, and the
+    atomic."""
+
+    added: Value
+    reduce: Op | None
+    atomic: Op
+
+
+def _sums(kernel: Kernel) -> list[_Sum]:
+    """What the blocks add, or nothing if they cannot be combined."""
+    launch, used = kernel.launch, uses(kernel.body)
+    apart = For | While | BlockIndex | BlockCount
+    atomics = [op for op in kernel.body.ops if isinstance(op, TileAtomic)]
+    if launch.partial or any(isinstance(op, apart) or op.attrs.get("aligned") for op in kernel.walk()):
+        return []
+    roots = {array_root(op.operands[0]) for op in atomics}
+    if not all(_private(kernel, root) for root in roots):
+        return []
+    for op in kernel.walk():
+        if op not in atomics and any(
+            e.kind != "read" or e.value is None or array_root(e.value) in roots for e in op.effects()
+        ):
+            return []
+    found: list[_Sum] = []
+    for op in atomics:
+        fixed = all(isinstance(v.owner, Const) or v in kernel.params for v in op.operands[2:])
+        s = _sum(op, used) if fixed and op.operands[0] in roots and not used.get(op.result) else None
+        if op.attrs["op"] != "add" or s is None or not _is_small(s.added, launch.block_dim):
+            return []
+        found.append(s)
+    return found
+
+
+def _private(kernel: Kernel, root: Value) -> bool:
+    """Whether an array is a parameter that shares no bytes with others."""
+    known = kernel.access[kernel.params.index(root)] if root in kernel.params else None
+    return known is not None and not known.aliases
+
+
+def _sum(atomic: Op, used: dict[Value, list[tuple[Op, int]]]) -> _Sum:
+    """A sum of a whole tile, used for nothing else, is taken of the sum over the blocks."""
+    tile = atomic.operands[1]
+    owner = tile.owner
+    if isinstance(owner, TileReduce) and len(used[tile]) == 1 and owner.parent is atomic.parent:
+        body = owner.regions[0]
+        if (
+            len(body.ops) == 2
+            and isinstance(body.ops[0], Add)
+            and set(body.ops[0].operands) == set(body.args)
+        ):
+            return _Sum(owner.operands[0], owner, atomic)
+    return _Sum(tile, None, atomic)
+
+
+def _is_small(tile: Value, lanes: int) -> bool:
+    t = tile.type
+    assert isinstance(t, TileType)
+    return (
+        isinstance(t.dtype, DType)
+        and t.dtype.bits >= NARROWEST
+        and not t.partial
+        and t.size <= MOST_PER_LANE * lanes
+    )
+
+
+def _zeros(out: Region, s: _Sum) -> Value:
+    """What adding to changes nothing: -0 among floats."""
+    t = s.added.type
+    assert isinstance(t, TileType) and isinstance(t.dtype, DType)
+    zero = Const([], [t.dtype], {"type": t.dtype, "value": -0.0 if t.dtype.is_float else 0}, [], s.atomic.loc)
+    full = TileFull([zero.result], [t], {"shape": t.shape}, [], s.atomic.loc)
+    out.append(zero)
+    return out.append(full).result
+
+
+def _added(loop: Region, total: Value, tile: Value, atomic: Op) -> Value:
+    t = tile.type
+    assert isinstance(t, TileType) and isinstance(t.dtype, DType)
+    each = Region([t.dtype, t.dtype])
+    each.append(Yield([each.append(Add(each.args, [t.dtype], None, [], atomic.loc)).result]))
+    return loop.append(TileMap([total, tile], [t], None, [each], atomic.loc)).result
+
+
+def _finish(out: Region, s: _Sum, total: Value) -> None:
+    """What is done once, after the loop, with constants of its own."""
+    if s.reduce is not None:
+        s.reduce.operands = [total]
+        total = out.append(s.reduce).result
+    offsets = [
+        out.append(clone_op(v.owner, {})).result if isinstance(v.owner, Const) else v
+        for v in s.atomic.operands[2:]
+    ]
+    s.atomic.operands = [s.atomic.operands[0], total, *offsets]
+    out.append(s.atomic)

@@ -1,0 +1,20 @@
+"""For targets whose products are complete when they return: nothing is in flight, and nothing waits."""
+
+from __future__ import annotations
+
+from tegula.ir import Kernel, Value
+from tegula.ops.linear import TileMatmulWait, in_flight
+from tegula.rewrite import replace, walk_regions
+
+
+def complete_products(kernel: Kernel) -> None:
+    """Rewrite the kernel in place."""
+    known: dict[Value, Value] = {}
+    for region in walk_regions(kernel.body):
+        for op in region.ops:
+            if isinstance(op, TileMatmulWait):
+                known.update(zip(op.results, op.operands, strict=True))
+            elif in_flight(op):
+                del op.attrs["wait"]
+        region.ops = [op for op in region.ops if not isinstance(op, TileMatmulWait)]
+    replace(kernel.body, known)

@@ -1,0 +1,110 @@
+"""Products of warp groups that add to one accumulator round after round are waited for one round late, so that the
+tensor cores always have one to do; so are the stages that they read released. After the loop comes the last wait.
+
+A product is delayed if its loop carries the accumulator for it alone, and what follows it in the round are releases."""
+
+from __future__ import annotations
+
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.base import TileOp
+from tegula.ops.control import For, If, Yield
+from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.roles import PipePop, PipeRelease
+from tegula.rewrite import replace, uses
+from tegula.types import bool_
+
+
+def delay_waits(kernel: Kernel) -> None:
+    """Rewrite the kernel in place."""
+    for op in list(kernel.walk()):
+        if isinstance(op, For):
+            product = _product(op)
+            if product is not None:
+                _delay(op, product)
+
+
+def _product(loop: Op) -> Op | None:
+    """The only product of a loop, if it can be delayed."""
+    (body,) = loop.regions
+    products = [op for op in body.walk() if isinstance(op, SharedProduct | RegisterProduct)]
+    if len(products) != 1:
+        return None
+    (product,) = products
+    at, users = body.ops.index(product) if product in body.ops else -1, uses(body)
+    if at < 0 or product.attrs.get("unit") != "wgmma" or not product.attrs.get("wait", True):
+        return None
+    carried = product.operands[2]
+    if carried not in body.args[1:]:
+        return None
+    place = body.args.index(carried) - 1
+    alone = users[carried] == [(product, 2)] and users[product.result] == [(body.terminator, place)]
+    plain = all(isinstance(v.owner, S.Const) and v.owner.attrs["value"] == 1 for v in product.operands[3:5])
+    after = [op for op in body.ops[at + 1 :] if not isinstance(op, Yield)]
+    return product if alone and plain and _only_releases(body, at, after) else None
+
+
+def _only_releases(body: Region, at: int, after: list[Op]) -> bool:
+    """Whether what follows a product only releases, once, what this round has popped."""
+    popped = [op.operands[0] for op in body.ops[:at] if isinstance(op, PipePop)]
+    released = [op.operands[0] for op in after if isinstance(op, PipeRelease)]
+    inside = [op for op in body.walk() if isinstance(op, PipePop | PipeRelease)]
+    others = (op for op in after if not isinstance(op, PipeRelease))
+    pure = all(isinstance(op, TileOp) and op.PURE and not op.COOPERATIVE for op in others)
+    once = len(inside) == len(popped) + len(released) and len(set(released)) == len(released)
+    return pure and once and set(popped) == set(released)
+
+
+def _delay(loop: Op, product: Op) -> None:
+    """Round k waits for the product of round k - 1 once its own is started."""
+    (body,), region = loop.regions, loop.parent
+    assert region is not None
+    releases: list[Op] = [op for op in body.ops if isinstance(op, PipeRelease)]
+    product.attrs["wait"] = False
+    made = Region()
+    build = Builder(made, product.loc)
+    build.insert(ProductWait([], [], {"pending": 1}))
+    first, index = loop.operands[0], body.args[0]
+    later = build.insert(S.Cmp([index, first], [bool_], {"pred": "ne"})).result
+    _released(build, later, releases)
+    body.ops = [op for op in body.ops if op not in releases]
+    at = body.ops.index(product) + 1
+    _put(body, at, made)
+    _finish(loop, product, releases, region)
+
+
+def _finish(loop: Op, product: Op, releases: list[Op], region: Region) -> None:
+    """The last product is waited for, and its stages are released, if the loop had a round."""
+    (body,) = loop.regions
+    place = body.args.index(product.operands[2]) - 1
+    result = loop.results[place]
+    made = Region()
+    build = Builder(made, loc=product.loc)
+    done = build.insert(ProductWait([result], [result.type], {"pending": 0})).result
+    done.name = result.name
+    start, stop, step = loop.operands[:3]
+    ran = build.insert(S.Cmp([start, stop], [bool_], {"pred": "lt" if _rises(step) else "gt"})).result
+    _released(build, ran, releases)
+    replace(region, {result: done})
+    wait = made.ops[0]
+    wait.operands[0] = result
+    _put(region, region.ops.index(loop) + 1, made)
+
+
+def _rises(step: Value) -> bool:
+    return isinstance(step.owner, S.Const) and step.owner.attrs["value"] > 0
+
+
+def _released(build: Builder, condition: Value, releases: list[Op]) -> None:
+    then, other = Region(), Region()
+    for op in releases:
+        Builder(then, op.loc).insert(PipeRelease(op.operands, [], op.attrs))
+    for branch in (then, other):
+        Builder(branch, build.loc).insert(Yield())
+    build.insert(If([condition], [], None, [then, other]))
+
+
+def _put(region: Region, at: int, made: Region) -> None:
+    for op in made.ops:
+        op.parent = region
+    region.ops[at:at] = made.ops

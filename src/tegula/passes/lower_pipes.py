@@ -1,0 +1,368 @@
+"""Pipes become rings of stages in shared memory, with two memory barriers for each stage: full and empty.
+
+A role counts the items that it fills, pops and releases: item n lies in stage n mod stages, and belongs to the phase
+of parity n / stages mod 2. Whoever fills waits until the stage is empty, whoever pops until it is full. A load is a
+bulk copy, whose bytes the full barrier counts, where a tensor map can describe the array; else it is a load to
+registers and a push.
+
+Pipes that are filled, popped and released together share one pair of barriers, with the bytes of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tegula.dataclass import dataclass, field
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew, BufView, BufWrite
+from tegula.ops.control import For, If, While
+from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
+from tegula.ops.schedule import (
+    BulkLoad,
+    FenceAsync,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierReady,
+    MbarrierWait,
+)
+from tegula.ops.tile import TileEmpty, TileLoad
+from tegula.passes.bulk_access import boxes, bulk_loadable
+from tegula.passes.groups import group_of, role_of
+from tegula.rewrite import replace
+from tegula.target import CudaTarget
+from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
+
+PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
+Key = tuple[Value, str]
+"""A pipe and what of it a role counts: "fill", "pop" or "release"."""
+
+
+@dataclass(slots=True)
+class _Pipe:
+    """A pipe in memory: the ring, and the barriers of its stages. `bulk`: filled by bulk copies. `leader`: the first of
+    the pipes that it shares barriers with; `bytes`: of an item of all of them."""
+
+    type: PipeType
+    ring: Value
+    full: Value
+    empty: Value
+    bulk: bool
+    swizzled: bool
+    leader: Value
+    bytes: int
+
+
+@dataclass(slots=True)
+class _Count:
+    """Where a role stands in a pipe: the stage of its next item and the parity to wait for."""
+
+    stage: Value
+    parity: Value
+
+
+def lower_pipes(kernel: Kernel, target: CudaTarget, threads: int) -> None:
+    """Rewrite the kernel in place."""
+    news = [op for op in kernel.walk() if isinstance(op, PipeNew)]
+    if not news:
+        return
+    users: dict[Value, list[Op]] = {op.result: [] for op in news}
+    for op in kernel.walk():
+        if isinstance(op, PIPE_OPS):
+            users[op.operands[0]].append(op)
+    pipes = {op.result: _made(kernel, target, op, users[op.result], threads) for op in news}
+    first, last = _share_barriers(pipes, users)
+    lowering = _Lowering(kernel, pipes, first, last)
+    for region in dict.fromkeys(_home(kernel, op) for some in users.values() for op in some):
+        lowering.role(region)
+    replace(kernel.body, lowering.popped)
+
+
+def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
+    """Pipes that may share barriers do. Of the ops on them that stand together, those that come first and last."""
+    groups: list[list[Value]] = []
+    for pipe in pipes:
+        group = next((g for g in groups if _together(pipes, users, g, pipe)), None)
+        if group is None:
+            groups.append([pipe])
+        else:
+            group.append(pipe)
+    first, last = set[Op](), set[Op]()
+    for group in groups:
+        leader = pipes[group[0]]
+        for pipe in group:
+            mine = pipes[pipe]
+            if mine is not leader:
+                leader.bytes += mine.bytes
+                _drop(mine.full)
+                _drop(mine.empty)
+                mine.full, mine.empty, mine.leader = leader.full, leader.empty, leader.leader
+        for k in range(len(users[group[0]])):
+            places = sorted((users[pipe][k] for pipe in group), key=_position)
+            first.add(places[0])
+            last.add(places[-1])
+    return first, last
+
+
+def _drop(barrier: Value) -> None:
+    assert isinstance(barrier.owner, Op) and barrier.owner.parent is not None
+    barrier.owner.parent.ops.remove(barrier.owner)
+
+
+def _position(op: Op) -> int:
+    assert op.parent is not None
+    return op.parent.ops.index(op)
+
+
+def _together(
+    pipes: dict[Value, _Pipe], users: dict[Value, list[Op]], group: list[Value], pipe: Value
+) -> bool:
+    """Whether all that is done to a pipe is done to those of the group at the same place."""
+    one, other = pipes[group[0]], pipes[pipe]
+    ours, theirs = users[group[0]], users[pipe]
+    if not (one.bulk and other.bulk and one.type.stages == other.type.stages and len(ours) == len(theirs)):
+        return False
+    if any((type(x), x.parent) != (type(y), y.parent) for x, y in zip(ours, theirs, strict=True)):
+        return False
+    members = {op for p in (*group, pipe) for op in users[p]}
+    return all(_side_by_side(users[group[-1]][k], theirs[k], members) for k in range(len(ours)))
+
+
+def _side_by_side(a: Op, b: Op, members: set[Op]) -> bool:
+    """Whether nothing that waits, or that others see, stands between two ops of a region."""
+    assert a.parent is not None
+    low, high = sorted((_position(a), _position(b)))
+    return all(op in members or _quiet(op) for op in a.parent.ops[low + 1 : high])
+
+
+def _quiet(op: Op) -> bool:
+    assert isinstance(op, TileOp)
+    return not op.regions and all(e.kind == "read" for e in op.effects())
+
+
+def _home(kernel: Kernel, op: Op) -> Region:
+    return role_of(op) or kernel.body
+
+
+def _made(kernel: Kernel, target: CudaTarget, new: Op, users: Sequence[Op], threads: int) -> _Pipe:
+    """The memory and the barriers of a pipe, in its place."""
+    t = new.result.type
+    assert isinstance(t, PipeType) and new.parent is not None
+    fills = [op for op in users if isinstance(op, PipeLoad | PipePush)]
+    pops = [op for op in users if isinstance(op, PipePop)]
+    folded = bool(new.attrs.get("swizzled"))
+    bulk = all(isinstance(op, PipeLoad) and bulk_loadable(kernel, target, op, folded) for op in fills)
+    arrivals = {name: _warps(kernel, ops, threads) for name, ops in (("full", fills), ("empty", pops))}
+    region, made = new.parent, Region()
+    build = Builder(made, new.loc)
+    whole = TileType(t.dtype, (t.stages, *t.shape))
+    empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
+    attrs = {"storage": "shared", "stages": t.stages, "pipe": True, "swizzled": folded}
+    ring = build.insert(BufNew([empty], [BufType(t.dtype, whole.shape, "shared")], attrs)).result
+    ring.name = new.result.name
+    barriers: dict[str, Value] = {}
+    for name, count in arrivals.items():
+        count = 1 if bulk and name == "full" else count
+        barrier = MbarrierNew([], [MbarrierType(t.stages)], {"stages": t.stages, "arrivals": count})
+        barriers[name] = build.insert(barrier).result
+        barriers[name].name = f"{new.result.name}.{name}"
+    for op in made.ops:
+        op.parent = region
+    at = region.ops.index(new)
+    region.ops[at : at + 1] = made.ops
+    size = boxes(t, folded).bytes
+    return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded, new.result, size)
+
+
+def _warps(kernel: Kernel, ops: Sequence[Op], threads: int) -> int:
+    """The warps of all roles that one of the ops stands in."""
+    homes = dict.fromkeys(_home(kernel, op) for op in ops)
+    return max(1, sum(group_of(region, threads).warps for region in homes))
+
+
+@dataclass(slots=True)
+class _Lowering:
+    kernel: Kernel
+    pipes: dict[Value, _Pipe]
+    first: set[Op]
+    last: set[Op]
+    popped: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    counts: dict[Key, _Count] = field(default_factory=dict[Key, _Count])
+
+    def role(self, region: Region) -> None:
+        """Every count starts at the first stage; a fresh barrier counts as one whose phase of parity 1 has ended."""
+        start = Region()
+        build = Builder(start, self.kernel.loc)
+        self.counts = {
+            key: _Count(_number(build, 0), _number(build, int(key[1] == "fill")))
+            for key in self._keys(region.ops, nested=not self._is_body(region))
+        }
+        self._ready(region, build)
+        self.region(region)
+        for op in start.ops:
+            op.parent = region
+        at = self._after_barriers(region)
+        region.ops[at:at] = start.ops
+
+    def _is_body(self, region: Region) -> bool:
+        return region is self.kernel.body
+
+    def _ready(self, region: Region, build: Builder) -> None:
+        """The barriers are used only when all see them."""
+        body = self.kernel.body
+        if any(isinstance(op, MbarrierReady) for op in body.ops):
+            return
+        ready = MbarrierReady(loc=build.loc)
+        ready.parent = body
+        body.ops.insert(self._after_barriers(body), ready)
+
+    def _after_barriers(self, region: Region) -> int:
+        last = [k for k, op in enumerate(region.ops) if isinstance(op, MbarrierNew | MbarrierReady)]
+        return last[-1] + 1 if last else 0
+
+    # Regions ---------------------------------------------------------------------------------------------------------
+
+    def region(self, region: Region) -> None:
+        before, region.ops = region.ops, []
+        for op in before:
+            build = Builder(region, op.loc)
+            rule = _RULES.get(type(op))
+            if rule is not None:
+                rule(self, build, op)
+                continue
+            if isinstance(op, If | For | While):
+                self.control(op)
+            region.append(op)
+
+    def control(self, op: Op) -> None:
+        """What is counted inside is carried."""
+        keys = self._keys([op], nested=True)
+        entry = [v for key in keys for v in (self.counts[key].stage, self.counts[key].parity)]
+        if not keys:
+            return
+        bodies = op.regions[1:] if isinstance(op, While) else op.regions
+        if not isinstance(op, If):
+            op.operands += entry
+        for region in op.regions:
+            if not isinstance(op, If):
+                made = [Value(int32, region) for _ in entry]
+                region.args += made
+                self._bind(keys, made)
+            else:
+                self._bind(keys, entry)
+            if region in bodies:
+                last = region.ops[-1]
+                self.region(region)
+                last.operands += [v for k in keys for v in (self.counts[k].stage, self.counts[k].parity)]
+        results = [Value(int32, op) for _ in entry]
+        op.results += results
+        self._bind(keys, results)
+
+    def _keys(self, ops: Sequence[Op], nested: bool) -> list[Key]:
+        """What the ops count, in the order they come. `nested`: also in role regions inside."""
+        found: dict[Key, None] = {}
+        for top in ops:
+            for op in top.walk() if nested or not isinstance(top, Roles) else ():
+                kind = _KINDS.get(type(op))
+                if kind is not None:
+                    found[self.pipes[op.operands[0]].leader, kind] = None
+        return list(found)
+
+    def _bind(self, keys: Sequence[Key], values: Sequence[Value]) -> None:
+        for k, key in enumerate(keys):
+            self.counts[key] = _Count(values[2 * k], values[2 * k + 1])
+
+    # Ops -------------------------------------------------------------------------------------------------------------
+
+    def load(self, build: Builder, op: Op) -> None:
+        pipe, array, *offsets = op.operands
+        made = self.pipes[pipe]
+        if made.bulk:
+            count = self.counts[made.leader, "fill"]
+            if op in self.first:
+                build.insert(MbarrierWait([made.empty, count.stage, count.parity], []))
+                size = self.pipes[made.leader].bytes
+                build.insert(MbarrierExpect([made.full, count.stage], [], {"bytes": size}))
+            view = self._view(build, pipe, count.stage)
+            build.insert(BulkLoad([view, made.full, count.stage, array, *offsets], []))
+            if op in self.last:
+                self._advance(build, (made.leader, "fill"))
+            return
+        t = self.pipes[pipe].type
+        tile = TileType(t.dtype, t.shape)
+        zero = build.insert(S.Const([], [t.dtype], {"type": t.dtype, "value": 0})).result
+        attrs = {"shape": t.shape, **{k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}}
+        made = build.insert(TileLoad([array, zero, *offsets], [tile], attrs)).result
+        self._filled(build, pipe, made)
+
+    def push(self, build: Builder, op: Op) -> None:
+        self._filled(build, *op.operands)
+
+    def _filled(self, build: Builder, pipe: Value, tile: Value) -> None:
+        stage, view = self._free(build, pipe)
+        build.insert(BufWrite([view, tile], []))
+        if self.pipes[pipe].swizzled:
+            build.insert(FenceAsync())
+        build.insert(MbarrierArrive([self.pipes[pipe].full, stage], []))
+        self._advance(build, (pipe, "fill"))
+
+    def _free(self, build: Builder, pipe: Value) -> tuple[Value, Value]:
+        """The next stage, once it is empty."""
+        count = self.counts[pipe, "fill"]
+        build.insert(MbarrierWait([self.pipes[pipe].empty, count.stage, count.parity], []))
+        return count.stage, self._view(build, pipe, count.stage)
+
+    def pop(self, build: Builder, op: Op) -> None:
+        (pipe,) = op.operands
+        made = self.pipes[pipe]
+        count = self.counts[made.leader, "pop"]
+        if op in self.first:
+            build.insert(MbarrierWait([made.full, count.stage, count.parity], []))
+        view = self._view(build, pipe, count.stage)
+        view.name = op.result.name
+        self.popped[op.result] = view
+        if op in self.last:
+            self._advance(build, (made.leader, "pop"))
+
+    def release(self, build: Builder, op: Op) -> None:
+        made = self.pipes[op.operands[0]]
+        key = (made.leader, "release")
+        if op in self.last:
+            build.insert(MbarrierArrive([made.empty, self.counts[key].stage], []))
+            self._advance(build, key)
+
+    def _view(self, build: Builder, pipe: Value, stage: Value) -> Value:
+        t = self.pipes[pipe].type
+        starts = [_number(build, 0)] * len(t.shape)
+        attrs = {"shape": t.shape, "dims": tuple(range(1, 1 + len(t.shape))), "steps": (1,) * len(t.shape)}
+        made = BufView([self.pipes[pipe].ring, stage, *starts], [BufType(t.dtype, t.shape, "shared")], attrs)
+        return build.insert(made).result
+
+    def _advance(self, build: Builder, key: Key) -> None:
+        """The next item: its stage, and the other parity where the ring starts anew."""
+        count, stages = self.counts[key], self.pipes[key[0]].type.stages
+        one = _number(build, 1)
+        flipped = build.insert(S.Xor([count.parity, one], [int32])).result
+        if stages == 1:
+            self.counts[key] = _Count(count.stage, flipped)
+            return
+        more = build.insert(S.Add([count.stage, one], [int32])).result
+        wraps = build.insert(S.Cmp([more, _number(build, stages)], [bool_], {"pred": "eq"})).result
+        stage = build.insert(S.Select([wraps, _number(build, 0), more], [int32])).result
+        parity = build.insert(S.Select([wraps, flipped, count.parity], [int32])).result
+        self.counts[key] = _Count(stage, parity)
+
+
+def _number(build: Builder, n: int) -> Value:
+    return build.insert(S.Const([], [int32], {"type": int32, "value": n})).result
+
+
+_KINDS: dict[type[Op], str] = {PipeLoad: "fill", PipePush: "fill", PipePop: "pop", PipeRelease: "release"}
+_RULES: dict[type[Op], Any] = {
+    PipeLoad: _Lowering.load,
+    PipePush: _Lowering.push,
+    PipePop: _Lowering.pop,
+    PipeRelease: _Lowering.release,
+}

@@ -1,0 +1,285 @@
+"""Frees the stage of each popped tile right after its last use, once on every path.
+
+A use is a read or element access of the tile or of a view of it, and what reads it in place: a product whose operand
+is its value, up to the wait for it. The ring of a pipe is emptied in order, so a tile is held at least as long as those
+of its pipe that were popped before it. Releases that the user wrote stay, and their tiles get no other.
+
+Where a product is waited for in the next round of its loop, its tiles are released there, unless it is the first round,
+and after the loop, if it had any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tegula.dataclass import dataclass
+from tegula.errors import CompileError, PipeBalance
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops.buffer import BufRead, BufReshape, BufView
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.linear import TileMatmul, in_flight
+from tegula.ops.roles import PipePop, PipeRelease, Roles, pipe_type
+from tegula.ops.scalar import Cmp, Const, Select
+from tegula.ops.tile import TilePermute, TileReshape, TileSlice
+from tegula.passes.product_waits import covering_wait
+from tegula.rewrite import uses
+from tegula.source import Location
+from tegula.types import bool_
+
+SHAPES = (TilePermute, TileReshape, TileSlice)
+"""Ops on values of which a product may still read the popped tile itself."""
+
+
+def release_stages(kernel: Kernel) -> list[CompileError]:
+    """Rewrite the kernel in place; the errors are pops and releases that do not match."""
+    errors: list[CompileError] = []
+    for op in kernel.body.ops:
+        if isinstance(op, Roles):
+            for role in op.regions:
+                errors += _release(role)
+    return errors
+
+
+def _release(role: Region) -> list[CompileError]:
+    errors: list[CompileError] = []
+    users = uses(role)
+    for pipe in dict.fromkeys(op.operands[0] for op in role.walk() if isinstance(op, PipePop | PipeRelease)):
+        _Releases(pipe, users, errors).region(role)
+    return errors
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A popped tile, and the position in its region after which its stage is free. `early`: the user's release.
+    `round_of`: the loop that popped it in the round before or, `behind` it, in the last round."""
+
+    loc: Location
+    last: int
+    early: Op | None = None
+    round_of: Op | None = None
+    behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """A loop leaves tiles of each round to be released in the next: how many, after which op there, and after which one
+    behind the loop."""
+
+    loc: Location
+    loop: Op
+    count: int
+    wait: Op
+    behind: Op
+
+    def held(self, last: int, behind: bool = False) -> list[_Held]:
+        return [_Held(self.loc, last, None, self.loop, behind)] * self.count
+
+
+class _Releases:
+    """Places the releases of one pipe in one role."""
+
+    def __init__(
+        self, pipe: Value, users: dict[Value, list[tuple[Op, int]]], errors: list[CompileError]
+    ) -> None:
+        self.pipe, self.users, self.errors = pipe, users, errors
+        self.stages = pipe_type(pipe.type).stages
+        self.late: dict[Region, _Late] = {}
+
+    def region(self, region: Region) -> int:
+        """Release in the region what it pops. How many tiles it pops; -1 if that depends on a loop."""
+        self._find_late(region)
+        order = {op: at for at, op in enumerate(region.ops)}
+        early = self._early(region)
+        held = self.late[region].held(order[self.late[region].wait]) if region in self.late else []
+        releases: dict[int, list[Op]] = {}
+        popped = 0
+        for at, op in enumerate(region.ops):
+            self._free(held, at - 1, releases)
+            if self._is(op, PipePop):
+                self._check_room(op, held)
+                held.append(self._held(op, order, held, early.get(op)))
+                popped += popped >= 0
+            elif op.regions and any(self._is(o, PipePop | PipeRelease) for r in op.regions for o in r.walk()):
+                inner = self._nested(op, held)
+                popped = -1 if min(inner, popped) < 0 else popped + inner
+                for late in (self.late[r] for r in op.regions if r in self.late):
+                    held += late.held(order[late.behind], True)
+        self._free(held, len(region.ops) - 1, releases)
+        region.ops = [made for at, op in enumerate(region.ops) for made in (op, *releases.get(at, ()))]
+        for made in (op for group in releases.values() for op in group):
+            made.parent = region
+        return popped
+
+    def _is(self, op: Op, kinds: Any) -> bool:
+        return isinstance(op, kinds) and op.operands[0] is self.pipe
+
+    def _early(self, region: Region) -> dict[Op, Op]:
+        """The releases that the user wrote in a region, by the pop of the tile that each lets go."""
+        found: dict[Op, Op] = {}
+        waiting: list[Op] = []
+        for op in region.ops:
+            if self._is(op, PipePop):
+                waiting.append(op)
+            elif self._is(op, PipeRelease):
+                op.attrs.pop("early", None)
+                if waiting:
+                    found[waiting.pop(0)] = op
+                else:
+                    what = f"{self._called()}: nothing that was popped here is held"
+                    help = "release after the pop, in the same branch or loop"
+                    self.errors.append(PipeBalance(op.loc, what=what, help=help))
+        return found
+
+    def _check_room(self, op: Op, held: list[_Held]) -> None:
+        if len(held) >= self.stages:
+            what = (
+                f"{self._called()} has {_stages(self.stages)}, and tiles that are still used hold all of them"
+            )
+            help = "give the pipe more stages, or use the tiles earlier"
+            notes = [(h.loc, "held from here on") for h in held]
+            self.errors.append(PipeBalance(op.loc, what=what, notes=notes, help=help))
+
+    def _held(self, op: Op, order: dict[Op, int], held: list[_Held], early: Op | None) -> _Held:
+        assert op.parent is not None
+        ends = [(self._end(user, op.parent, order), user) for user in self._uses(op.result)]
+        if early is None:
+            return _Held(op.loc, max([order[op], *(at for at, _ in ends), *(h.last for h in held)]))
+        for at, user in ends:
+            if at > order[early]:
+                what = f"{self._called()}: the tile is used after its stage was released"
+                notes = [(op.loc, "popped here"), (early.loc, "released here")]
+                help = "release after the last use, or leave it to the compiler"
+                self.errors.append(PipeBalance(user.loc, what=what, notes=notes, help=help))
+                break
+        return _Held(op.loc, order[early], early)
+
+    def _end(self, user: Op, region: Region, order: dict[Op, int]) -> int:
+        """The position in a region at which a use is over: for one that is over in the next round, behind it."""
+        top = _top(user, region)
+        assert top is not None
+        if not in_flight(user):
+            return order[top]
+        covered = covering_wait(user)
+        if covered is not None and covered.after is not None and covered.wait.parent is region:
+            return len(region.ops)
+        end = _top(covered.wait, region) if covered is not None and covered.after is None else None
+        if end is not None:
+            return order[end]
+        what = f"a product in flight reads a tile of {self._called()}, and no wait in this round or the next is for it"
+        help = "put tg.tile_matmul_wait into the loop that pops the tile, and one after the loop"
+        self.errors.append(PipeBalance(user.loc, what=what, help=help))
+        return order[top]
+
+    def _uses(self, value: Value) -> Iterator[Op]:
+        """The ops that read a popped tile where it lies."""
+        for user, _ in self.users.get(value, []):
+            yield user
+            if isinstance(user, BufView | BufReshape):
+                yield from self._uses(user.result)
+            elif isinstance(user, BufRead):
+                yield from self._products(user.result)
+
+    def _products(self, value: Value) -> Iterator[Op]:
+        for user, position in self.users.get(value, []):
+            if isinstance(user, TileMatmul) and position < 2:
+                yield user
+            elif isinstance(user, SHAPES):
+                yield from self._products(user.result)
+
+    def _free(self, held: list[_Held], at: int, releases: dict[int, list[Op]]) -> None:
+        """Release what nothing uses after position `at`."""
+        while held and held[0].last <= at:
+            done = held.pop(0)
+            if done.early is None:
+                releases.setdefault(done.last, []).extend(self._release(done))
+
+    def _release(self, done: _Held) -> list[Op]:
+        made = Region()
+        build = Builder(made, done.loc)
+        if done.round_of is None:
+            build.insert(PipeRelease([self.pipe]))
+            return made.ops
+        condition = _had_rounds if done.behind else _has_round_before
+        there = condition(build, done.round_of)
+        branches = Region(), Region()
+        Builder(branches[0], done.loc).insert(PipeRelease([self.pipe]))
+        for branch in branches:
+            Builder(branch, done.loc).insert(Yield())
+        build.insert(If([there], [], None, branches))
+        return made.ops
+
+    # Over the end of a round -----------------------------------------------------------------------------------------
+
+    def _find_late(self, body: Region) -> None:
+        """Note what a loop leaves to its next round: the tiles from the first one on that a product reads which is
+        waited for only there."""
+        loop = body.parent
+        if not isinstance(loop, For):
+            return
+        pops = [op for op in body.ops if self._is(op, PipePop)]
+        for k, pop in enumerate(pops):
+            products = [u for u in self._uses(pop.result) if in_flight(u) and u.parent is body]
+            covers = [c for u in products if (c := covering_wait(u)) is not None and c.after is not None]
+            if covers:
+                assert loop.parent is not None
+                wait = max((c.wait for c in covers), key=body.ops.index)
+                behind = max((c.after for c in covers if c.after is not None), key=loop.parent.ops.index)
+                self.late[body] = _Late(pop.loc, loop, len(pops) - k, wait, behind)
+                return
+
+    # Control flow ----------------------------------------------------------------------------------------------------
+
+    def _nested(self, op: Op, held: list[_Held]) -> int:
+        """A branch or loop that pops by itself. How often."""
+        for h in held:
+            what = f"{self._called()}: a tile is held across this, which pops others"
+            help = "a pipe is emptied in order: use the tile before, or pop it inside"
+            self.errors.append(PipeBalance(op.loc, what=what, notes=[(h.loc, "popped here")], help=help))
+            break
+        counts = [self.region(region) for region in op.regions]
+        if isinstance(op, If) and counts[0] != counts[1]:
+            times = f"{_times(counts[0])}, the other {_times(counts[1])}"
+            what = f"one path through this branch pops {self._called()} {times}"
+            self.errors.append(PipeBalance(op.loc, what=what))
+        if isinstance(op, While) and counts[0]:
+            self.errors.append(PipeBalance(op.loc, what=f"the condition of this loop pops {self._called()}"))
+        return (-1 if any(counts) else 0) if isinstance(op, For | While) else counts[0]
+
+    def _called(self) -> str:
+        return f"pipe '{self.pipe.name}'" if self.pipe.name else "a pipe"
+
+
+def _top(op: Op, region: Region) -> Op | None:
+    """The op of `region` that holds `op`."""
+    at: Op | None = op
+    while at is not None and at.parent is not region:
+        at = at.parent.parent if at.parent is not None else None
+    return at
+
+
+def _has_round_before(build: Builder, loop: Op) -> Value:
+    """In a loop: whether this is not the first round."""
+    return _compare(build, "ne", loop.regions[0].args[0], loop.operands[0])
+
+
+def _had_rounds(build: Builder, loop: Op) -> Value:
+    """Behind a loop."""
+    start, stop, step = loop.operands[:3]
+    if isinstance(step.owner, Const):
+        return _compare(build, "lt" if step.owner.attrs["value"] > 0 else "gt", start, stop)
+    up, down = _compare(build, "lt", start, stop), _compare(build, "gt", start, stop)
+    zero = build.insert(Const([], [step.type], {"value": 0, "type": step.type})).result
+    rises = _compare(build, "gt", step, zero)
+    return build.insert(Select([rises, up, down], [bool_])).result
+
+
+def _compare(build: Builder, pred: str, a: Value, b: Value) -> Value:
+    return build.insert(Cmp([a, b], [bool_], {"pred": pred})).result
+
+
+def _stages(n: int) -> str:
+    return "1 stage" if n == 1 else f"{n} stages"
+
+
+def _times(n: int) -> str:
+    return "in a loop" if n < 0 else "never" if n == 0 else "once" if n == 1 else f"{n} times"

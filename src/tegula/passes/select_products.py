@@ -1,0 +1,151 @@
+"""Which matrix products the tensor cores of warp groups do, straight from the stages of pipes.
+
+The right operand is a popped tile or its transpose; the left one another, or a tile in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.layout import wgmma_share
+from tegula.ops.buffer import BufNew, BufRead, BufView
+from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.linear import TileMatmul
+from tegula.ops.roles import PipeNew, PipePop
+from tegula.ops.tile import TilePermute
+from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.groups import group_of
+from tegula.passes.promote_buffers import root
+from tegula.rewrite import replace, walk_regions
+from tegula.target import CudaTarget
+from tegula.types import BufType, DType, PipeType, TileType, bfloat16, float16, float32
+
+K_STEP = 16
+"""Elements of K that one instruction multiplies, of 16 bits each."""
+NARROW: tuple[DType, ...] = (float16, bfloat16)
+
+
+def keep_left_operands(kernel: Kernel, target: CudaTarget, threads: int) -> None:
+    """Mark the products, attribute `left_in_registers`, whose left operand need not go through shared memory: what the
+    kernel has computed, for a product with a popped tile."""
+    if target.tensor_cores != "wgmma":
+        return
+    for op in kernel.walk():
+        if isinstance(op, TileMatmul) and _popped(op.operands[1]) and not _popped(op.operands[0]):
+            op.attrs["left_in_registers"] = _shape_fits(op, threads) and _rows_fit(op, threads)
+
+
+def _popped(tile: Value) -> bool:
+    """Whether a tile is what a popped one holds, or its transpose."""
+    if isinstance(tile.owner, TilePermute):
+        tile = tile.owner.operands[0]
+    return isinstance(tile.owner, BufRead) and isinstance(root(tile.owner.operands[0]).owner, PipePop)
+
+
+def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
+    """Mark the products, attribute `unit`, and the pipes whose stages they read, attribute `swizzled`, which only such
+    products may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory."""
+    products = [op for op in kernel.walk() if isinstance(op, SharedProduct | RegisterProduct)]
+    sources = {op: [pipe_of(v) for v in op.operands[:2] if isinstance(v.type, BufType)] for op in products}
+    able = target.tensor_cores == "wgmma"
+    chosen = {op for op in products if able and all(sources[op]) and _fits(op, threads)}
+    while True:
+        refused = {p for op in products if op not in chosen for p in sources[op]}
+        left = {op for op in chosen if not refused.intersection(sources[op])}
+        if left == chosen:
+            break
+        chosen = left
+    for op in products:
+        if op not in chosen:
+            _through_memory(op)
+            continue
+        op.attrs["unit"] = "wgmma"
+    if any(op not in chosen and not op.attrs.get("wait", True) for op in products):
+        _complete(kernel, products)
+    for op in chosen:
+        for pipe in sources[op]:
+            assert pipe is not None and isinstance(pipe.owner, PipeNew)
+            pipe.owner.attrs["swizzled"] = True
+
+
+def _complete(kernel: Kernel, products: Sequence[Op]) -> None:
+    """All products are complete at once, because waits count those in flight, and some cannot be."""
+    for op in products:
+        op.attrs["wait"] = True
+    known: dict[Value, Value] = {}
+    for region in walk_regions(kernel.body):
+        for op in region.ops:
+            if isinstance(op, ProductWait):
+                known.update(zip(op.results, op.operands, strict=True))
+        region.ops = [op for op in region.ops if not isinstance(op, ProductWait)]
+    replace(kernel.body, known)
+
+
+def _through_memory(op: Op) -> None:
+    """A product of a left operand in registers as one of a buffer."""
+    if not isinstance(op, RegisterProduct):
+        return
+    region, made = op.parent, Region()
+    assert region is not None
+    build = Builder(made, op.loc)
+    t = op.operands[0].type
+    assert isinstance(t, TileType)
+    buffer = build.insert(
+        BufNew([op.operands[0]], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
+    )
+    product = build.insert(SharedProduct([buffer.result, *op.operands[1:]], [op.result.type], op.attrs))
+    product.results, op.results = op.results, product.results
+    product.result.owner = product
+    for new in made.ops:
+        new.parent = region
+    at = region.ops.index(op)
+    region.ops[at : at + 1] = made.ops
+
+
+def pipe_of(buffer: Value) -> Value | None:
+    """The pipe that a whole popped tile, or its transpose, came from."""
+    if isinstance(buffer.owner, BufView):
+        if not is_transpose(buffer.owner):
+            return None
+        buffer = buffer.owner.operands[0]
+    return buffer.owner.operands[0] if isinstance(buffer.owner, PipePop) else None
+
+
+def is_transpose(view: Op) -> bool:
+    """Whether a view shows all of a two-dimensional tile with its dimensions exchanged."""
+    source = view.operands[0].type
+    assert isinstance(source, BufType)
+    return tuple(view.attrs["dims"]) == (1, 0) and tuple(view.attrs["shape"]) == source.shape[::-1]
+
+
+def _fits(op: Op, threads: int) -> bool:
+    """Whether a product of popped tiles, or of registers and one, fits the instructions."""
+    stages = [v for v in op.operands[:2] if isinstance(v.type, BufType)]
+    return _shape_fits(op, threads) and all(may_swizzle(_stage(v)) for v in stages)
+
+
+def _shape_fits(op: Op, threads: int) -> bool:
+    a, b, out = op.operands[0].type, op.operands[1].type, op.result.type
+    assert (
+        isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType) and isinstance(out, TileType)
+    )
+    groups = group_of(op, threads).warp_groups
+    if not groups or a.dtype != b.dtype or a.dtype not in NARROW or out.dtype is not float32:
+        return False
+    rows, columns = out.shape
+    down, across, high, wide = wgmma_share((rows, columns), groups)
+    return (64 * high * down, 8 * wide * across) == (rows, columns) and a.shape[1] % K_STEP == 0
+
+
+def _rows_fit(op: Op, threads: int) -> bool:
+    """Whether each warp group multiplies rows of its own, so that it holds what it needs of the left operand."""
+    t = op.result.type
+    assert isinstance(t, TileType)
+    groups = group_of(op, threads).warp_groups
+    return t.shape[0] % (64 * groups) == 0
+
+
+def _stage(buffer: Value) -> PipeType:
+    pipe = pipe_of(buffer)
+    assert pipe is not None and isinstance(pipe.type, PipeType)
+    return pipe.type

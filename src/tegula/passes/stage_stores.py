@@ -1,0 +1,79 @@
+"""Stores of what warp groups have multiplied go through shared memory to bulk copies, piece by piece, where a tensor
+map can describe the array: a thread holds scattered pairs of elements, and a copy writes whole rows."""
+
+from __future__ import annotations
+
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.layout import wgmma_result, wgmma_share
+from tegula.ops.buffer import BufNew
+from tegula.ops.control import Yield
+from tegula.ops.roles import Roles
+from tegula.ops.schedule import BulkStore, BulkWait
+from tegula.ops.tile import TileEmpty, TileStore
+from tegula.passes.assign_layouts import Layouts
+from tegula.passes.bulk_access import bulk_storable
+from tegula.passes.groups import group_of, role_of
+from tegula.target import CudaTarget
+from tegula.types import BufType, TileType, element_bytes
+
+PIECE_ROWS, PIECE_BYTES = 64, 128
+"""Of the part of a tile that one copy takes: what a warp group holds below each other, and a swizzled row."""
+COPIES = 2
+"""Pieces of a warp group on their way at once."""
+
+
+def stage_stores(kernel: Kernel, target: CudaTarget, layouts: Layouts, threads: int) -> None:
+    """Rewrite the kernel in place."""
+    homes: dict[Region, list[Op]] = {}
+    for op in kernel.walk():
+        if isinstance(op, TileStore) and _staged(kernel, target, op, layouts, threads):
+            homes.setdefault(role_of(op) or kernel.body, []).append(op)
+    for region, stores in homes.items():
+        _rewrite(region, stores, group_of(region, threads).warp_groups)
+
+
+def piece_of(tile: TileType) -> TileType:
+    """The part of a tile that one copy takes."""
+    return TileType(tile.dtype, (PIECE_ROWS, PIECE_BYTES // element_bytes(tile.dtype)))
+
+
+def _staged(kernel: Kernel, target: CudaTarget, op: Op, layouts: Layouts, threads: int) -> bool:
+    tile = op.operands[1]
+    t, groups = tile.type, group_of(op, threads).warp_groups
+    assert isinstance(t, TileType)
+    if not groups or len(t.shape) != 2 or layouts[tile] != wgmma_result((t.shape[0], t.shape[1]), groups):
+        return False
+    down, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), groups)
+    whole = (PIECE_ROWS * high * down, 8 * wide * across) == t.shape
+    piece = piece_of(t)
+    return whole and 8 * wide % piece.shape[1] == 0 and bulk_storable(kernel, target, op, piece)
+
+
+def _rewrite(region: Region, stores: list[Op], groups: int) -> None:
+    """One staging buffer for each type of tile; at the end all copies are done."""
+    buffers: dict[TileType, Value] = {}
+    made = Region()
+    build = Builder(made, stores[0].loc)
+    for op in stores:
+        piece = piece_of(op.operands[1].type)  # type: ignore[arg-type]
+        if piece not in buffers:
+            whole = TileType(piece.dtype, (COPIES * groups, *piece.shape))
+            empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
+            attrs = {"storage": "shared", "pipe": True, "swizzled": True}
+            buffers[piece] = build.insert(
+                BufNew([empty], [BufType(whole.dtype, whole.shape, "shared")], attrs)
+            ).result
+            buffers[piece].name = "staging"
+        assert op.parent is not None
+        copy = BulkStore(
+            [buffers[piece], op.operands[0], op.operands[1], *op.operands[2:]], [], None, [], op.loc
+        )
+        copy.parent = op.parent
+        op.parent.ops[op.parent.ops.index(op)] = copy
+    for op in made.ops:
+        op.parent = region
+    region.ops[:0] = made.ops
+    last = region.ops.pop()
+    assert isinstance(last, Yield) or not isinstance(region.parent, Roles)
+    Builder(region, stores[-1].loc).insert(BulkWait([], [], {"read": False}))
+    region.append(last)

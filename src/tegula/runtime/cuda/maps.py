@@ -1,0 +1,80 @@
+"""Tensor maps: how bulk copies find boxes of an array. The driver encodes them on the host; they travel with the
+arguments of a launch."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+
+from tegula.dataclass import dataclass
+from tegula.runtime.cuda.context import Context
+
+BYTES, ALIGNMENT = 128, 64
+"""Of an encoded map."""
+
+ELEMENTS = {1: 0, 2: 1, 4: 2, 8: 4}
+"""The driver's numbers of unsigned integers, by bytes: copies do not look at values."""
+SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
+L2_256_BYTES = 3
+MOST_REMEMBERED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayMap:
+    """A map of the array described in bytes `start` to `end` of the arguments. `size`: bytes of an element.
+    `box`: the elements of one copy along each dimension, the first one first. `row_bytes`: of the swizzle, or 0."""
+
+    start: int
+    end: int
+    size: int
+    box: tuple[int, ...]
+    row_bytes: int
+
+
+class TensorMaps:
+    """The maps of one compiled kernel, `padding` bytes after the arguments."""
+
+    def __init__(self, context: Context, padding: int, maps: Sequence[ArrayMap]) -> None:
+        self.context = context
+        self.maps = maps
+        self.padding = bytes(padding)
+        self.known: dict[tuple[int, bytes], bytes] = {}
+
+    def appended(self, arguments: bytes) -> bytes:
+        """A launch's arguments followed by the maps of its arrays. RunError if the driver refuses one."""
+        parts = [arguments, self.padding]
+        for k, wanted in enumerate(self.maps):
+            array = arguments[wanted.start : wanted.end]
+            made = self.known.get((k, array))
+            if made is None:
+                if len(self.known) >= MOST_REMEMBERED:
+                    self.known.clear()
+                made = self.known[k, array] = self._encoded(wanted, array)
+            parts.append(made)
+        return b"".join(parts)
+
+    def _encoded(self, wanted: ArrayMap, array: bytes) -> bytes:
+        """`array`: its address, lengths and strides, as kernels get them."""
+        address, *numbers = struct.unpack(f"<{len(array) // 8}q", array)
+        rank = len(numbers) // 2
+        lengths, strides = numbers[:rank][::-1], numbers[rank:][::-1]
+        memory = ctypes.create_string_buffer(BYTES + ALIGNMENT)
+        at = ctypes.addressof(memory)
+        start = -at % ALIGNMENT
+        self.context.call(
+            "cuTensorMapEncodeTiled",
+            at + start,
+            ELEMENTS[wanted.size],
+            rank,
+            address,
+            (ctypes.c_uint64 * rank)(*lengths),
+            (ctypes.c_uint64 * rank)(*strides[1:], 0),
+            (ctypes.c_uint32 * rank)(*wanted.box[::-1]),
+            (ctypes.c_uint32 * rank)(*[1] * rank),
+            0,
+            SWIZZLES[wanted.row_bytes],
+            L2_256_BYTES,
+            0,
+        )
+        return memory.raw[start : start + BYTES]

@@ -1,0 +1,19 @@
+"""More tiles held than the pipe has stages."""
+
+import tegula as tg
+
+
+@tg.kernel
+def sums(x: tg.array2d[float]):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+
+    with tg.ws(0):
+        for k in range(3):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        a, b = tg.tile_pipe_pop(pipe), tg.tile_pipe_pop(pipe)
+        c = tg.tile_pipe_pop(pipe)
+        tg.tile_store(x, a + b + c)
+
+
+tg.launch_tiled(sums, dim=1, inputs=[tg.zeros((8, 8))])

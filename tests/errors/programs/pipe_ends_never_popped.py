@@ -1,0 +1,14 @@
+"""A pipe that no role pops."""
+
+import tegula as tg
+
+
+@tg.kernel
+def sums(x: tg.array2d[float]):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+
+    with tg.ws(0):
+        tg.tile_pipe_load(pipe, x)
+
+
+tg.launch_tiled(sums, dim=1, inputs=[tg.zeros((8, 8))])

@@ -1,0 +1,15 @@
+"""Roles after a return that some blocks take."""
+
+import tegula as tg
+
+
+@tg.kernel
+def sums(x: tg.array2d[float]):
+    i = tg.tid()
+    if i > 3:
+        return
+    with tg.ws(0):
+        tg.tile_store(x, tg.tile_zeros(shape=(8, 8)))
+
+
+tg.launch_tiled(sums, dim=1, inputs=[tg.zeros((8, 8))])

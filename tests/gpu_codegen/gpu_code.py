@@ -1,0 +1,71 @@
+"""Kernels as GPU code without a GPU: lowered, assembled, and run thread by thread on the processor."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+from tegula.backend import ptx
+from tegula.backend.llvm import compile_object, compile_ptx
+from tegula.backend.loader import load
+from tegula.codegen.gpu import GpuCode, lower_kernel
+from tegula.passes.pipeline import for_gpu, prepare
+from tegula.runtime.array import SPECIALISATIONS
+from tegula.runtime.compile import trace
+from tegula.runtime.launch import plan
+from tegula.runtime.resolve import overlaps, specialisation
+from tegula.target import get_cuda_target, get_target
+
+
+def lowered(kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int) -> GpuCode:
+    ours = [tg.array(a) if isinstance(a, np.ndarray) else a for a in args]
+    found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, ours, strict=True)]
+    wanted = specialisation(found, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(ours)))
+    made = trace(kernel, wanted.types, wanted.launch, wanted.access)
+    prepare(made)
+    return lower_kernel(made, for_gpu(made, get_cuda_target("sm_90a")), get_cuda_target("sm_90a"))
+
+
+def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
+    text = compile_ptx(code.text, arch)
+    return text, ptx.compile_cubin(text, arch)
+
+
+REPLACED = (
+    (r"^@shared = .*$", ""),
+    (
+        r"define ptx_kernel void @kernel\(.*$",
+        "define void @kernel(ptr %args, i32 %thread, i32 %number, i32 %grid) {",
+    ),
+    (r"^attributes .*$", ""),
+    (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.tid\.x\(\)", "add i32 %thread, 0"),
+    (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.ctaid\.x\(\)", "add i32 %number, 0"),
+    (r"call i32 @llvm\.nvvm\.read\.ptx\.sreg\.nctaid\.x\(\)", "add i32 %grid, 0"),
+    (r"addrspacecast ptr addrspace\(3\) @shared to ptr", "inttoptr i64 0 to ptr"),
+    (r"addrspacecast (ptr) addrspace\(1\) (%\w+) to ptr", r"getelementptr i8, \1 \2, i64 0"),
+    (r"ptr addrspace\(1\)", "ptr"),
+)
+
+
+def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence[int], blocks: int) -> None:
+    """All threads of all blocks, one by one, of a kernel whose threads tell each other nothing. `dims`: the dimensions
+    of the launch, threads included; `blocks`: of the hardware."""
+    text = code.text
+    for pattern, new in REPLACED:
+        text = re.sub(pattern, new, text, flags=re.MULTILINE)
+    assert "nvvm" not in text, "the threads of this kernel communicate"
+    total = 1
+    for n in dims:
+        total *= n
+    packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
+    packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
+    made = load(compile_object(text, get_target()))
+    function = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_int32] * 3)(made.address("kernel"))
+    for block in range(blocks):
+        for thread in range(code.threads):
+            function(packed, thread, block, blocks)

@@ -1,0 +1,100 @@
+"""Loads and stores of tiles as GPU code, run thread by thread: inside, across each edge, outside, aligned or not."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from gpu_code import lowered, run_serially
+
+import tegula as tg
+
+DTYPES = [np.int8, np.uint8, np.bool_, np.int16, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
+DTYPES += [np.float32, np.int32, np.float64]
+THREADS = 32
+
+
+@cache
+def shifted(n: int) -> Any:
+    @tg.kernel
+    def shifted(x: tg.array1d[Any], y: tg.array1d[Any], source: int, target: int):
+        i = tg.tid()
+        tg.tile_store(y, tg.tile_load(x, n, offset=source + i * n), offset=target + i * n)
+
+    return shifted
+
+
+@cache
+def window(rows: int, columns: int) -> Any:
+    @tg.kernel
+    def window(x: tg.array2d[Any], y: tg.array2d[Any], row: int, column: int):
+        i = tg.tid()
+        t = tg.tile_load(x, (rows, columns), offset=(row + i, column))
+        tg.tile_store(y, t, offset=(i * rows, -column))
+
+    return window
+
+
+@cache
+def whole(n: int) -> Any:
+    @tg.kernel
+    def whole(x: tg.array2d[Any], y: tg.array2d[Any]):
+        i = tg.tid()
+        tg.tile_store(y[i], tg.tile_load(x[i], n))
+
+    return whole
+
+
+def numbers(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Different from element to element, and exact in every type."""
+    made = np.arange(1, np.prod(shape) + 1).reshape(shape) % 7 + 1
+    return (made % 3 == 0) if dtype is np.bool_ else made.astype(dtype)
+
+
+def check(kernel: Any, x: np.ndarray, y: np.ndarray, rest: tuple[int, ...], blocks: int) -> None:
+    """The GPU's code and the CPU's store the same."""
+    wanted, made = y.copy(), y.copy()
+    tg.launch_tiled(
+        kernel, blocks, [tg.array(x, copy=False), tg.array(wanted, copy=False), *rest], block_dim=THREADS
+    )
+    arrays = [tg.array(a, copy=False) for a in (x, made)]
+    code = lowered(kernel, [*arrays, *rest], (blocks,), THREADS)
+    run_serially(code, kernel, [*arrays, *rest], (blocks, THREADS), blocks)
+    np.testing.assert_array_equal(made.view(np.uint8), wanted.view(np.uint8))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize(("source", "target"), [(0, 0), (-5, 3), (8, -16), (3, 0), (600, 0), (-700, 900)])
+def test_one_dimension(dtype: Any, source: int, target: int) -> None:
+    check(shifted(256), numbers((600,), dtype), numbers((640,), dtype), (source, target), 3)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, ml_dtypes.bfloat16, np.float32], ids=lambda d: np.dtype(d).name)
+@pytest.mark.parametrize("offset", [(0, 0), (2, 8), (-3, -8), (5, 3), (40, 0)])
+def test_two_dimensions(dtype: Any, offset: tuple[int, int]) -> None:
+    check(window(4, 64), numbers((9, 72), dtype), numbers((12, 80), dtype), offset, 2)
+
+
+@pytest.mark.parametrize("columns", [72, 64, 50, 300])
+def test_rows(columns: int) -> None:
+    """Whole rows, shorter and longer than the tile."""
+    for dtype in (ml_dtypes.bfloat16, np.float64):
+        check(whole(64), numbers((3, columns), dtype), numbers((3, columns), dtype), (), 3)
+
+
+def test_strides() -> None:
+    x = numbers((9, 288), np.int16)[:, ::4]
+    check(window(4, 64), x, numbers((12, 80), np.int16), (2, 8), 2)
+
+
+def test_far_outside() -> None:
+    """Offsets near the ends of their type reach nothing."""
+    for far in (2**31 - 257, -(2**31)):
+        check(shifted(256), numbers((600,), np.int16), numbers((640,), np.int16), (far, 0), 1)
+
+
+def test_tiles_narrower_than_their_threads() -> None:
+    check(shifted(24), numbers((100,), ml_dtypes.bfloat16), numbers((100,), ml_dtypes.bfloat16), (0, 4), 3)

@@ -1,0 +1,161 @@
+"""Short blocks that only add to arrays are run several by one block of the hardware, with the same sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from lowering import Launch, agrees, barriers, lowered, tiled
+
+import tegula as tg
+from tegula.ops.control import For
+from tegula.ops.lane import LogicalBlocks
+from tegula.ops.tile import TileAtomic
+
+
+@tg.kernel
+def squares(a: tg.array2d[tg.float64], result: tg.array1d[tg.float64]):
+    i, j = tg.tid()
+    v = a[i, j] * a[i, j]
+    tg.tile_atomic_add(result, tg.tile_sum(tg.tile(v)))
+
+
+@tg.kernel
+def histogram_rows(a: tg.array2d[int], sums: tg.array1d[int], count: tg.array1d[int], at: int):
+    i = tg.tid()
+    t = tg.tile_load(a[i], 64)
+    tg.tile_atomic_add(sums, t, offset=2)
+    tg.tile_atomic_add(count, tg.tile_sum(t), offset=at)
+
+
+@tg.kernel
+def of_sums(a: tg.array2d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    s = tg.tile_sum(tg.tile_load(a[i], 64))
+    tg.tile_atomic_add(result, s * s)
+
+
+@tg.kernel
+def elsewhere(a: tg.array2d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 64)), offset=i)
+
+
+@tg.kernel
+def used(a: tg.array2d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    before = tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 64)))
+    tg.tile_store(a[i], before)
+
+
+@tg.kernel
+def largest(a: tg.array2d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    tg.tile_atomic_max(result, tg.tile_max(tg.tile_load(a[i], 64)))
+
+
+@tg.kernel
+def also_read(a: tg.array2d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    t = tg.tile_load(a[i], 64) * tg.tile_load(result, 64)
+    tg.tile_atomic_add(result, tg.tile_sum(t))
+
+
+@tg.kernel
+def in_a_loop(a: tg.array2d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    for k in range(3):
+        tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 64)))
+
+
+@tg.kernel
+def some_blocks(a: tg.array2d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    if i < 5:
+        tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 64)))
+
+
+@tg.kernel
+def large(a: tg.array2d[float], result: tg.array1d[float]):
+    i = tg.tid()
+    tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 1024)))
+
+
+@tg.kernel
+def narrow(a: tg.array2d[tg.float16], result: tg.array1d[tg.float16]):
+    i = tg.tid()
+    tg.tile_atomic_add(result, tg.tile_sum(tg.tile_load(a[i], 64)))
+
+
+def whole(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    """Numbers whose sums are exact in any order."""
+    return (np.arange(np.prod(shape)).reshape(shape) % 5).astype(dtype)
+
+
+def is_combined(launch: Launch) -> bool:
+    kernel, _ = lowered(launch)
+    return any(isinstance(op, LogicalBlocks) for op in kernel.walk())
+
+
+@pytest.mark.parametrize("dims", [(8, 64), (1, 32), (7, 96), (64, 4)])
+def test_the_guides_sum(dims: tuple[int, ...]) -> None:
+    kernel, _ = agrees(Launch(squares, [whole(*dims, dtype=np.float64), np.ones(1)], dims, 32))
+    (loop,) = (op for op in kernel.walk() if isinstance(op, For))
+    assert not any(isinstance(op, TileAtomic) for op in loop.walk())
+    assert len(barriers(kernel)) == 0  # a single warp
+
+
+def test_lanes_meet_after_the_loop_only() -> None:
+    kernel, _ = agrees(Launch(squares, [whole(16, 64, dtype=np.float64), np.ones(1)], (16, 64), 128))
+    (loop,) = (op for op in kernel.walk() if isinstance(op, For))
+    (barrier,) = barriers(kernel)
+    assert barrier not in list(loop.walk())
+
+
+def test_several_sums_at_fixed_places() -> None:
+    a = whole(11, 64, dtype=np.int32)
+    launch = tiled(histogram_rows, [a, whole(70, dtype=np.int32), whole(9, dtype=np.int32), 7], (11,), 32)
+    assert is_combined(launch)
+    agrees(launch)
+    agrees(tiled(histogram_rows, [a, whole(5, dtype=np.int32), whole(9, dtype=np.int32), -1], (2,), 32))
+
+
+def test_barriers_of_the_blocks_order_their_rounds() -> None:
+    launch = tiled(of_sums, [whole(10, 64), np.zeros(1, np.float32)], (10,), 64)
+    assert is_combined(launch)
+    kernel, _ = agrees(launch)
+    (loop,) = (op for op in kernel.walk() if isinstance(op, For))
+    assert set(barriers(kernel)) <= set(loop.walk())
+
+
+def test_zero_keeps_its_sign() -> None:
+    launch = tiled(of_sums, [np.zeros((4, 64), np.float32), np.array([-0.0], np.float32)], (4,), 64)
+    agrees(launch)
+    minus = Launch(squares, [np.full((4, 32), -0.0), np.array([-0.0])], (4, 32), 32)
+    agrees(minus)
+
+
+REFUSED: list[Callable[[], Launch]] = [
+    lambda: tiled(elsewhere, [whole(8, 64), whole(8)], (8,), 64),
+    lambda: tiled(used, [whole(8, 64), whole(8)], (8,), 64),
+    lambda: tiled(largest, [whole(8, 64), whole(8)], (8,), 64),
+    lambda: tiled(also_read, [whole(8, 64), whole(64)], (8,), 64),
+    lambda: tiled(in_a_loop, [whole(8, 64), whole(8)], (8,), 64),
+    lambda: tiled(some_blocks, [whole(8, 64), whole(8)], (8,), 64),
+    lambda: tiled(large, [whole(8, 1024), whole(8)], (8,), 64),
+    lambda: tiled(narrow, [whole(8, 64, dtype=np.float16), whole(8, dtype=np.float16)], (8,), 64),
+    lambda: Launch(squares, [whole(3, 33, dtype=np.float64), np.ones(1)], (3, 33), 32),
+]
+
+
+@pytest.mark.parametrize("make", REFUSED, ids=lambda make: make().kernel.name)
+def test_other_blocks_stay_apart(make: Callable[[], Launch]) -> None:
+    assert not is_combined(make())
+
+
+def test_arrays_that_share_bytes() -> None:
+    both = tg.array(whole(9, 64, dtype=np.float64))
+    assert is_combined(Launch(squares, [both[:8], both[8]], (8, 64), 32))
+    assert not is_combined(Launch(squares, [both[:8], both[7]], (8, 64), 32))

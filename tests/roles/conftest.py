@@ -1,0 +1,7 @@
+"""Makes `agreement` and `exact` importable under every import mode."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "semantics"))

@@ -1,0 +1,114 @@
+"""Roles that wait for each other for ever: every launch ends with what each of them waits for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import agreement
+import pytest
+from exact import small_integers
+
+import tegula as tg
+
+N = 8
+
+
+@tg.kernel
+def never_filled(x: tg.array2d[float]):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.ws(0):
+        tg.tile_store(x, tg.tile_pipe_pop(pipe))
+
+
+@tg.kernel
+def popped_too_often(x: tg.array2d[float]):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(3):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(4):
+            tg.tile_store(x, tg.tile_pipe_pop(pipe), offset=(k, 0))
+
+
+@tg.kernel
+def filled_too_often(x: tg.array2d[float]):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(9):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(3):
+            tg.tile_store(x, tg.tile_pipe_pop(pipe), offset=(k, 0))
+
+
+@tg.kernel
+def one_consumer_stops(x: tg.array2d[float]):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=1)
+    with tg.ws(0):
+        for k in range(5):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(5):
+            tg.tile_store(x, tg.tile_pipe_pop(pipe), offset=(k, 0))
+    with tg.ws(2):
+        tg.tile_store(x, tg.tile_pipe_pop(pipe), offset=(7, 0))
+
+
+@tg.kernel
+def in_a_circle(x: tg.array2d[float]):
+    there = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    back = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.ws(0):
+        tg.tile_pipe_push(there, tg.tile_pipe_pop(back) + 1.0)
+    with tg.ws(1):
+        tg.tile_pipe_push(back, tg.tile_pipe_pop(there) + 1.0)
+
+
+WAITS = {
+    never_filled: ["ws0 waits here for tile 0 of pipe 'pipe' from any role: none fills it"],
+    popped_too_often: ["ws1 waits here for tile 3 of pipe 'pipe' from ws0, which has ended"],
+    filled_too_often: [
+        "ws0 waits here with tile 5 for one of 2 stages of pipe 'pipe': "
+        "tile 3 is not released by ws1, which has ended"
+    ],
+    one_consumer_stops: [
+        "ws0 waits here with tile 2 for the only stage of pipe 'pipe': "
+        "tile 1 is not released by ws2, which has ended",
+        "ws1 waits here for tile 2 of pipe 'pipe' from ws0, which waits too",
+    ],
+    in_a_circle: [
+        "ws0 waits here for tile 0 of pipe 'back' from ws1, which waits too",
+        "ws1 waits here for tile 0 of pipe 'there' from ws0, which waits too",
+    ],
+}
+
+
+def interpreted(kernel: Any, x: tg.array, blocks: int) -> None:
+    threads = 128 * (1 + max(int(n) for n in "012" if f"tg.ws({n})" in inspect.getsource(kernel.__wrapped__)))
+    agreement.interpret(kernel, [x], (blocks, threads), threads)
+
+
+def launched(kernel: Any, x: tg.array, blocks: int) -> None:
+    tg.launch_tiled(kernel, dim=blocks, inputs=[x])
+
+
+@pytest.mark.parametrize("run", [interpreted, launched])
+@pytest.mark.parametrize("blocks", [1, 5000])
+@pytest.mark.parametrize("kernel", WAITS, ids=lambda k: k.name)
+def test_each_role_says_what_it_waits_for(kernel: Any, run: Callable[..., None], blocks: int) -> None:
+    with pytest.raises(tg.Deadlock) as found:
+        run(kernel, tg.clone(small_integers(10, N), device="cpu"), blocks)
+    error = found.value
+    assert [text for _, text in error.waits] == WAITS[kernel]
+    assert all(text in str(error) for text in WAITS[kernel]) and f"kernel {kernel.name}" in str(error)
+    assert all("tile_pipe_" in at.text() for at, _ in error.waits)
+
+
+def test_launches_go_on_after_a_deadlock() -> None:
+    x = tg.clone(small_integers(10, N), device="cpu")
+    for _ in range(3):
+        with pytest.raises(tg.Deadlock):
+            launched(in_a_circle, x, 100)

@@ -1,0 +1,65 @@
+"""Blocks that walk over several output tiles, in the same order in every role."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from exact import agree, small_integers
+
+import tegula as tg
+
+M, N, K = 16, 16, 8
+
+
+@tg.kernel
+def product(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+    left = tg.tile_pipe(shape=(M, K), dtype=float, stages=4)
+    right = tg.tile_pipe(shape=(K, N), dtype=float, stages=4)
+    rows, columns = (c.shape[0] + M - 1) // M, (c.shape[1] + N - 1) // N
+    with tg.role("fetch", warps=1):
+        for i, j in tg.persistent_tiles((rows, columns), raster=3):
+            for k in range(n):
+                tg.tile_pipe_load(left, a, offset=(i * M, k * K))
+                tg.tile_pipe_load(right, b, offset=(k * K, j * N))
+    with tg.role("multiply", warp_groups=1):
+        for i, j in tg.persistent_tiles((rows, columns), raster=3):
+            total = tg.tile_zeros(shape=(M, N))
+            for _k in range(n):
+                tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+            tg.tile_store(c, total, offset=(i * M, j * N))
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3, 7, 64])
+def test_product_with_any_number_of_blocks(blocks: int) -> None:
+    a, b = small_integers(100, 40, seed=1), small_integers(40, 90, seed=2)
+    *_, c = agree(product, [a, b, tg.zeros((100, 90)), 5], blocks)
+    assert np.array_equal(c, a.numpy() @ b.numpy())
+
+
+@tg.kernel
+def order(visits: tg.array2d[int], rows: int, columns: int):
+    with tg.ws(0):
+        at = 0
+        for i, j in tg.persistent_tiles((rows, columns), raster=2):
+            visits[i, j] = at
+            at += 1  # noqa: SIM113
+
+
+def test_order_is_by_groups_of_rows_and_their_columns() -> None:
+    (visits,) = agree(order, [tg.zeros((5, 3), dtype=int), 5, 3], 1)
+    assert visits.tolist() == [[0, 2, 4], [1, 3, 5], [6, 8, 10], [7, 9, 11], [12, 13, 14]]
+
+
+def test_every_tile_is_one_blocks() -> None:
+    (visits,) = agree(order, [tg.full((5, 3), -1, dtype=int), 5, 3], 4)
+    assert sorted(visits.reshape(-1).tolist()) == sorted(n // 4 for n in range(15))
+
+
+def test_no_tiles() -> None:
+    (visits,) = agree(order, [tg.full((5, 3), -1, dtype=int), 0, 3], 2)
+    assert (visits == -1).all()
+
+
+def test_more_blocks_than_tiles() -> None:
+    (visits,) = agree(order, [tg.full((5, 3), -1, dtype=int), 2, 3], 20)
+    assert (visits[:2] == 0).all() and (visits[2:] == -1).all()

@@ -1,0 +1,322 @@
+"""Pipes of any number of stages, for any number of tiles, between any number of roles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from exact import agree, small_integers
+
+import tegula as tg
+
+N = 8
+
+
+def two_roles(stages: int) -> Any:
+    @tg.kernel
+    def chain(x: tg.array2d[float], out: tg.array2d[float], n: int):
+        pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=stages)
+        with tg.role("load", warps=1):
+            for k in range(n):
+                tg.tile_pipe_load(pipe, x, offset=(k, 0))
+        with tg.role("store", warps=1):
+            for k in range(n):
+                tg.tile_store(out, tg.tile_pipe_pop(pipe) + 2.0, offset=(k, 0))
+
+    return chain
+
+
+def three_roles(stages: int) -> Any:
+    @tg.kernel
+    def chain(x: tg.array2d[float], out: tg.array2d[float], n: int):
+        first = tg.tile_pipe(shape=(1, N), dtype=float, stages=stages)
+        second = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+        with tg.ws(0):
+            for k in range(n):
+                tg.tile_pipe_load(first, x, offset=(k, 0))
+        with tg.ws(1):
+            for _k in range(n):
+                tg.tile_pipe_push(second, tg.tile_pipe_pop(first) + 1.0)
+        with tg.ws(2):
+            for k in range(n):
+                tg.tile_store(out, tg.tile_pipe_pop(second) + 1.0, offset=(k, 0))
+
+    return chain
+
+
+def four_roles(stages: int) -> Any:
+    @tg.kernel
+    def chain(x: tg.array2d[float], out: tg.array2d[float], n: int):
+        first = tg.tile_pipe(shape=(1, N), dtype=float, stages=stages)
+        second = tg.tile_pipe(shape=(1, N), dtype=float, stages=stages)
+        third = tg.tile_pipe(shape=(1, N), dtype=float, stages=1)
+        with tg.role("store", warp_groups=1):
+            for k in range(n):
+                tg.tile_store(out, tg.tile_pipe_pop(third), offset=(k, 0))
+        with tg.role("add", warps=2):
+            for _k in range(n):
+                tg.tile_pipe_push(second, tg.tile_pipe_pop(first) + 1.0)
+        with tg.role("add again", warps=1):
+            for _k in range(n):
+                tg.tile_pipe_push(third, tg.tile_pipe_pop(second) + 1.0)
+        with tg.role("load", warps=1):
+            for k in range(n):
+                tg.tile_pipe_load(first, x, offset=(k, 0))
+
+    return chain
+
+
+CHAINS = [two_roles, three_roles, four_roles]
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("stages", range(1, 9))
+def test_trip_counts(chain: Any, stages: int) -> None:
+    kernel = chain(stages)
+    for n in sorted({0, 1, stages - 1, stages, stages + 1}):
+        x = small_integers(n + 1, N, seed=n)
+        _, out = agree(kernel, [x, tg.zeros_like(x), n], 1)
+        assert np.array_equal(out[:n], x.numpy()[:n] + 2) and not out[n:].any()
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("stages", range(1, 9))
+def test_a_thousand_tiles(chain: Any, stages: int) -> None:
+    kernel, x = chain(stages), small_integers(1000, N)
+    out = tg.zeros_like(x)
+    for _ in range(3):
+        tg.launch_tiled(kernel, dim=2, inputs=[x], outputs=[out, 1000])
+        assert np.array_equal(out.numpy(), x.numpy() + 2)
+
+
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda c: c.__name__)
+def test_hundreds_of_tiles_agree(chain: Any) -> None:
+    x = small_integers(300, N)
+    agree(chain(3), [x, tg.zeros_like(x), 300], 1)
+
+
+# Several producers and consumers -------------------------------------------------------------------------------------
+
+COLUMNS = 256
+
+
+def two_producers(stages: int) -> Any:
+    """One block per pair of rows: two single warps fetch the two operands, a warp group multiplies them."""
+
+    @tg.kernel
+    def multiply(x: tg.array2d[float], y: tg.array2d[float], out: tg.array2d[float], rows: int):
+        left = tg.tile_pipe(shape=(1, COLUMNS), dtype=float, stages=stages)
+        right = tg.tile_pipe(shape=(1, COLUMNS), dtype=float, stages=stages)
+        with tg.role("fetch x", warps=1, registers=152):
+            for i in range(rows):
+                tg.tile_pipe_load(left, x, offset=(i, 0))
+        with tg.role("fetch y", warps=1, registers=152):
+            for i in range(rows):
+                tg.tile_pipe_load(right, y, offset=(i, 0))
+        with tg.role("multiply", warp_groups=2, registers=176):
+            for i in range(rows):
+                a, b = tg.tile_pipe_pop(left), tg.tile_pipe_pop(right)
+                tg.tile_store(out, a * b, offset=(i, 0))
+
+    return multiply
+
+
+@pytest.mark.parametrize("stages", range(2, 7))
+def test_two_producers(stages: int) -> None:
+    kernel = two_producers(stages)
+    for rows in (1, 2, 3, 7, 128):
+        x, y = small_integers(rows, COLUMNS, seed=rows), small_integers(rows, COLUMNS, seed=rows + 1)
+        *_, out = agree(kernel, [x, y, tg.zeros_like(x), rows], 1)
+        assert np.array_equal(out, x.numpy() * y.numpy())
+
+
+@tg.kernel
+def three_consumers(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        total = tg.tile_zeros(shape=(1, N))
+        for _k in range(n):
+            total += tg.tile_pipe_pop(pipe)
+        tg.tile_store(out, total, offset=(0, 0))
+    with tg.ws(2):
+        most = tg.tile_full(shape=(1, N), value=-100.0)
+        for _k in range(n):
+            tile = tg.tile_pipe_pop(pipe)
+            most = tg.where(tile > most, tile, most)
+        tg.tile_store(out, most, offset=(1, 0))
+    with tg.ws(3):
+        for k in range(n):
+            tile = tg.tile_pipe_pop(pipe)
+            if k == n - 1:
+                tg.tile_store(out, tile, offset=(2, 0))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 50])
+def test_each_consumer_pops_every_tile(n: int) -> None:
+    x = small_integers(n, N, seed=n)
+    _, out = agree(three_consumers, [x, tg.zeros((3, N)), n], 1)
+    data = x.numpy()
+    assert np.array_equal(out, [data.sum(0), data.max(0), data[-1]])
+
+
+# What a popped tile is -----------------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def elements_and_views(x: tg.array2d[float], out: tg.array1d[float], n: int):
+    pipe = tg.tile_pipe(shape=(4, N), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(4 * k, 0))
+    with tg.ws(1):
+        lane = tg.group_lane()
+        total = 0.0
+        for _k in range(n):
+            tile = tg.tile_pipe_pop(pipe)
+            row = tile[1]
+            turned = tg.tile_transpose(tile)
+            if lane < N:
+                total += row[lane] + 2.0 * turned[lane, 3]
+        if lane < N:
+            out[lane] = total
+
+
+def test_elements_and_views_of_popped_tiles() -> None:
+    x = small_integers(40, N)
+    _, out = agree(elements_and_views, [x, tg.zeros(N), 10], 1)
+    parts = x.numpy().reshape(10, 4, N)
+    assert np.array_equal(out, (parts[:, 1] + 2 * parts[:, 3]).sum(0))
+
+
+@tg.kernel
+def neighbours(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        before = tg.tile_pipe_pop(pipe)
+        for k in range(1, n):
+            tile = tg.tile_pipe_pop(pipe)
+            tg.tile_store(out, tile - before, offset=(k, 0))
+            before = tile
+
+
+def test_a_popped_tile_lives_into_the_next_round() -> None:
+    x = small_integers(9, N)
+    _, out = agree(neighbours, [x, tg.zeros((9, N)), 9], 1)
+    assert np.array_equal(out[1:], np.diff(x.numpy(), axis=0))
+
+
+@tg.kernel
+def in_pairs(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(2 * n):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            even, odd = tg.tile_pipe_pop(pipe), tg.tile_pipe_pop(pipe)
+            twice = odd * 2.0
+            tg.tile_store(out, twice - even, offset=(k, 0))
+
+
+def test_tiles_popped_together() -> None:
+    x = small_integers(10, N)
+    _, out = agree(in_pairs, [x, tg.zeros((5, N)), 5], 1)
+    assert np.array_equal(out, 2 * x.numpy()[1::2] - x.numpy()[::2])
+
+
+@tg.kernel
+def released_early(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=1)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        before = tg.tile_zeros(shape=(1, N))
+        for k in range(n):
+            copied = tg.copy(tg.tile_pipe_pop(pipe))
+            tg.tile_pipe_release(pipe)
+            tg.tile_store(out, copied + before, offset=(k, 0))
+            before = copied
+
+
+def test_a_stage_released_by_hand() -> None:
+    x = small_integers(6, N)
+    _, out = agree(released_early, [x, tg.zeros((6, N)), 6], 1)
+    data = x.numpy()
+    assert np.array_equal(out, data + np.concatenate([np.zeros((1, N)), data[:-1]]))
+
+
+@tg.kernel
+def one_role(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(2):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(k + 2, 0))
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+        for k in range(2):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(n + k, 0))
+
+
+def test_a_pipe_inside_one_role() -> None:
+    x = small_integers(9, N)
+    _, out = agree(one_role, [x, tg.zeros_like(x), 7], 1)
+    assert np.array_equal(out, x.numpy())
+
+
+# Lanes of a role -----------------------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def lanes(out: tg.array2d[int], tids: tg.array2d[int]):
+    i, t = tg.tid()
+    with tg.role("a", warps=3):
+        tg.tile_store(out[3 * i], tg.tile(tg.group_lane() + tg.group_size()))
+        tids[3 * i, tg.group_lane()] = t
+    with tg.role("b", warp_groups=2):
+        tg.tile_store(out[3 * i + 1], tg.tile(tg.group_lane() + tg.group_size()))
+        tids[3 * i + 1, tg.group_lane()] = t
+    with tg.role("c", warps=1):
+        tg.tile_store(out[3 * i + 2], tg.tile(tg.group_lane() + tg.block_dim()))
+        tids[3 * i + 2, tg.group_lane()] = t
+
+
+def test_lanes_and_thread_indices() -> None:
+    out, tids = agree(lanes, [tg.zeros((6, 256), dtype=int), tg.full((6, 256), -1, dtype=int)], 2)
+    for i in (0, 3):
+        assert np.array_equal(out[i, :96], np.arange(96) + 96) and np.array_equal(tids[i, :96], np.arange(96))
+        assert np.array_equal(out[i + 1], np.arange(256) + 256)
+        assert np.array_equal(tids[i + 1], np.arange(256) + 128)
+        assert np.array_equal(out[i + 2, :32], np.arange(32) + 384)
+        assert np.array_equal(tids[i + 2, :32], np.arange(32) + 96)
+
+
+@tg.kernel
+def outer_values(x: tg.array2d[float], out: tg.array2d[float], scale: float):
+    i, t = tg.tid()
+    row = x[i]
+    factor = scale * float(i)
+    own = float(t) * 0.5
+    with tg.ws(0):
+        tg.tile_store(out[i], tg.tile_load(row, shape=N) * factor)
+    with tg.ws(1):
+        if tg.group_lane() < N:
+            out[i, N + tg.group_lane()] = own
+        tg.tile_store(out[i], tg.tile(own), offset=2 * N)
+
+
+def test_values_from_before_the_roles() -> None:
+    x = small_integers(3, N)
+    _, out = agree(outer_values, [x, tg.zeros((3, 2 * N + 128)), 3.0], 3)
+    own = np.arange(128, 256) * 0.5
+    for i in range(3):
+        assert np.array_equal(out[i, :N], x.numpy()[i] * (3 * i))
+        assert np.array_equal(out[i, N : 2 * N], own[:N]) and np.array_equal(out[i, 2 * N :], own)

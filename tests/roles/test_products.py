@@ -1,0 +1,95 @@
+"""Matrix products by roles: one fetching role and one or several that multiply."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from exact import agree, small_integers
+
+import tegula as tg
+
+M, N, K = 32, 16, 8
+
+
+@tg.kernel
+def one_consumer(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+    i, j = tg.tid()
+    left = tg.tile_pipe(shape=(M, K), dtype=float, stages=3)
+    right = tg.tile_pipe(shape=(K, N), dtype=float, stages=3)
+    with tg.ws(0, registers=24):
+        for k in range(n):
+            tg.tile_pipe_load(left, a, offset=(i * M, k * K))
+            tg.tile_pipe_load(right, b, offset=(k * K, j * N))
+    with tg.ws(1, registers=240):
+        total = tg.tile_zeros(shape=(M, N))
+        for _k in range(n):
+            x, y = tg.tile_pipe_pop(left), tg.tile_pipe_pop(right)
+            tg.tile_matmul(x, y, total)
+        tg.tile_store(c, total, offset=(i * M, j * N))
+
+
+@tg.kernel
+def separate_consumers(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+    i, j = tg.tid()
+    upper = tg.tile_pipe(shape=(M // 2, K), dtype=float, stages=3)
+    lower = tg.tile_pipe(shape=(M // 2, K), dtype=float, stages=3)
+    right = tg.tile_pipe(shape=(K, N), dtype=float, stages=3)
+    with tg.ws(0, registers=24):
+        for k in range(n):
+            tg.tile_pipe_load(upper, a, offset=(i * M, k * K))
+            tg.tile_pipe_load(lower, a, offset=(i * M + M // 2, k * K))
+            tg.tile_pipe_load(right, b, offset=(k * K, j * N))
+    with tg.ws(1, registers=240):
+        total = tg.tile_zeros(shape=(M // 2, N))
+        for _k in range(n):
+            tg.tile_matmul(tg.tile_pipe_pop(upper), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, total, offset=(i * M, j * N))
+    with tg.ws(2, registers=240):
+        total = tg.tile_zeros(shape=(M // 2, N))
+        for _k in range(n):
+            tg.tile_matmul(tg.tile_pipe_pop(lower), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, total, offset=(i * M + M // 2, j * N))
+
+
+@tg.kernel
+def merged_two(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+    i, j = tg.tid()
+    left = tg.tile_pipe(shape=(M, K), dtype=float, stages=3)
+    right = tg.tile_pipe(shape=(K, N), dtype=float, stages=3)
+    with tg.ws(0, registers=24):
+        for k in range(n):
+            tg.tile_pipe_load(left, a, offset=(i * M, k * K))
+            tg.tile_pipe_load(right, b, offset=(k * K, j * N))
+    with tg.ws(1, 2, registers=240):
+        total = tg.tile_zeros(shape=(M, N))
+        for _k in range(n):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, total, offset=(i * M, j * N))
+
+
+@tg.kernel
+def merged_three(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float], n: int):
+    i, j = tg.tid()
+    left = tg.tile_pipe(shape=(M, K), dtype=float, stages=3)
+    right = tg.tile_pipe(shape=(K, N), dtype=float, stages=3)
+    with tg.role("fetch", warps=1, registers=32):
+        for k in range(n):
+            tg.tile_pipe_load(left, a, offset=(i * M, k * K))
+            tg.tile_pipe_load(right, b, offset=(k * K, j * N))
+    with tg.role("multiply", warp_groups=3, registers=160):
+        total = tg.tile_zeros(shape=(M, N))
+        for _k in range(n):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, total, offset=(i * M, j * N))
+
+
+KERNELS = [one_consumer, separate_consumers, merged_two, merged_three]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
+@pytest.mark.parametrize("shape", [(64, 32, 48), (33, 17, 9), (1, 1, 1), (70, 50, 100)], ids=str)
+def test_product(kernel: tg.Kernel, shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    a, b = small_integers(m, k, seed=1), small_integers(k, n, seed=2)
+    *_, c = agree(kernel, [a, b, tg.zeros((m, n)), -(-k // K)], (-(-m // M), -(-n // N)))
+    assert np.array_equal(c, a.numpy() @ b.numpy())
