@@ -48,7 +48,8 @@ class ArrayLoad(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         at = [b.primal(i) for i in self.operands[1:]]
         operands = [b.shadow(self.operands[0]), g, *at]
         if b.together(self):
@@ -76,7 +77,7 @@ class ArrayStore(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         array, at = b.shadow(self.operands[0]), [b.primal(i) for i in self.operands[2:]]
         if b.together(self):
             g = b.taken(array, at)
@@ -117,7 +118,8 @@ class ArrayAtomic(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("atomic", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, previous: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (previous,) = grads
         array, value, *indices = self.operands
         if b.wanted(value) and self.attrs["op"] not in ("add", "sub"):
             b.refuse(self, f"atomic {self.attrs['op']} has no derivative")

@@ -74,7 +74,7 @@ class TileOp(Op):
         """Result types; TypeRule where the operands do not fit."""
         raise NotImplementedError(cls.NAME)
 
-    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         """What each operand's adjoint grows by, given the adjoints of the results (None: zero). Called where a
         gradient flows; ops that write memory are called with the gradient of what they wrote in `b.shadow(...)`."""
         b.refuse(self, "it has no derivative")

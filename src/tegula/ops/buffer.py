@@ -53,7 +53,7 @@ class BufNew(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.results[0]),)
 
-    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return (b.one(BufRead, [b.shadow(self.result)]),)
 
 
@@ -72,7 +72,8 @@ class BufRead(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         shadow = b.shadow(self.operands[0])
         total = b.plus(b.one(BufRead, [shadow]), g)
         assert total is not None
@@ -98,7 +99,7 @@ class BufWrite(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         shadow = b.shadow(self.operands[0])
         g = b.one(BufRead, [shadow])
         b.emit(BufWrite, [shadow, b.zero(g.type)])
@@ -234,7 +235,8 @@ class BufGet(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         operands = [b.shadow(self.operands[0]), g, *(b.primal(i) for i in self.operands[1:])]
         if b.together(self):
             b.once(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
@@ -260,7 +262,7 @@ class BufSet(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         shadow, at = b.shadow(self.operands[0]), [b.primal(i) for i in self.operands[2:]]
         zero = b.zero(accessed(buffer_type(shadow.type), [i.type for i in at]))
         if b.together(self):
@@ -293,7 +295,7 @@ class BufUpdate(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("atomic", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         if self.attrs["op"] not in ("add", "sub"):
             b.refuse(self, "bit operations have no derivative")
         g = b.one(BufGet, [b.shadow(self.operands[0]), *(b.primal(i) for i in self.operands[2:])])

@@ -71,7 +71,8 @@ class Cast(TileOp):
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> np.ndarray:
         return convert(operands[0], to_numpy(attrs["to"]))
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         (x,) = self.operands
         source = scalar_of(element(x.type))
         if not source.is_float:

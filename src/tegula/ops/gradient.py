@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from tegula.ir import Region, Value
+from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import PUBLIC, TileOp, element, require
 from tegula.ops.control import If, Yield
@@ -98,7 +98,7 @@ class GradientBuilder(KernelBuilder):
         """A copy of the region's ops here; what it yields."""
         raise NotImplementedError
 
-    def refuse(self, op: TileOp, why: str, help: str = "") -> NoReturn:
+    def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
         """Report that a gradient would flow where none can."""
         raise NotImplementedError
 
@@ -211,7 +211,7 @@ class Call(TileOp):
         )
         return made
 
-    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         given = [
             b.zero(r.type) if g is None else g
             for r, g in zip(self.results, grads, strict=True)

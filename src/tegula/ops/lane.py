@@ -53,8 +53,8 @@ class LaneUniform(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         return [element(operands[0])]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
-        return (g,)
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return grads
 
 
 class TileFromLanes(TileOp):
@@ -74,7 +74,8 @@ class TileFromLanes(TileOp):
             return [TileType(t, (lanes,), attrs["partial"])]
         return [TileType(scalar_of(t), (*element_shape(t), lanes), attrs["partial"])]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return (b.one(TileToLanes, [g], {"lanes": self.attrs["lanes"]}),)
 
 
@@ -102,7 +103,8 @@ class TileToLanes(TileOp):
         require(t.dtype == scalar and rank <= 3, f"cannot untile {t}")
         return [VecType(t.shape[0], scalar) if rank == 2 else MatType(t.shape[0], t.shape[1], scalar)]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         tile = self.operands[0].type
         assert isinstance(tile, TileType)
         attrs = {"lanes": self.attrs["lanes"], "preserve_type": len(tile.shape) == 1, "partial": b.partial}
@@ -124,7 +126,8 @@ class TileFromThread(TileOp):
         require(getattr(operands[1], "is_int", False), f"the lane must be an integer, got {operands[1]}")
         return [TileType(element(operands[0]), tuple(attrs["shape"]))]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         thread = b.one(LaneUniform, [b.primal(self.operands[1])])
         mine = b.one(
             Cmp, [b.as_scalar(b.one(LaneIndex, []), scalar_of(element(thread.type))), thread], {"pred": "eq"}

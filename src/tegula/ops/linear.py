@@ -63,24 +63,25 @@ class TileMatmul(TileOp):
         with np.errstate(all="ignore"):
             return convert((alpha * np.matmul(a, b) + beta * c).astype(work, copy=False), out)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         a, c, out = (b.primal(v) for v in self.operands[:3])
         alpha, beta = (b.primal(v) for v in self.operands[3:])
-        grads: list[Value | None] = [None] * 5
+        made: list[Value | None] = [None] * 5
         if b.wanted(self.operands[0]):
-            grads[0] = _product(b, g, _transposed(b, c), alpha, tile_type(a.type))
+            made[0] = _product(b, g, _transposed(b, c), alpha, tile_type(a.type))
         if b.wanted(self.operands[1]):
-            grads[1] = _product(b, _transposed(b, a), g, alpha, tile_type(c.type))
+            made[1] = _product(b, _transposed(b, a), g, alpha, tile_type(c.type))
         if b.wanted(self.operands[2]):
-            grads[2] = g if _is_one(beta) else b.map(lambda xs: b.one(Mul, xs), [g, beta])
+            made[2] = g if _is_one(beta) else b.map(lambda xs: b.one(Mul, xs), [g, beta])
         if b.wanted(self.operands[3]):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
-            grads[3] = b.total(
+            made[3] = b.total(
                 b.map(lambda xs: b.one(Mul, xs), [g, _product(b, a, c, one, tile_type(g.type))])
             )
         if b.wanted(self.operands[4]):
-            grads[4] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, out]))
-        return grads
+            made[4] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, out]))
+        return made
 
 
 class TileMatmulWait(TileOp):
@@ -99,7 +100,7 @@ class TileMatmulWait(TileOp):
         require(attrs["pending"] >= 0, "a number of products in flight is not negative")
         return [tile_type(t) for t in operands]
 
-    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return grads
 
 

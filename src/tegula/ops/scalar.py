@@ -53,7 +53,8 @@ class Add(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.add, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return g, g
 
 
@@ -67,7 +68,8 @@ class Sub(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.subtract, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return g, b.one(Neg, [g])
 
 
@@ -81,7 +83,8 @@ class Mul(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.multiply, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         x, y = (b.primal(v) for v in self.operands)
         return b.one(Mul, [g, y]), b.one(Mul, [g, x])
 
@@ -115,7 +118,8 @@ class Div(Elementwise):
                 return _int_divide(a, b, floor=False)[0]
         return rounded(np.divide, a, b)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         first = b.one(Div, [g, b.primal(self.operands[1])])
         return first, b.one(Neg, [b.one(Mul, [first, b.primal(self.result)])])
 
@@ -138,7 +142,7 @@ class FloorDiv(Elementwise):
                 return _int_divide(a, b, floor=True)[0]
         return rounded(_floor_of_quotient, a, b)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return None, None
 
 
@@ -188,7 +192,8 @@ class Min(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(partial(_pick, smaller=True), *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return _shared_where(b, self.operands, "lt", g)
 
 
@@ -203,7 +208,8 @@ class Max(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(partial(_pick, smaller=False), *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return _shared_where(b, self.operands, "gt", g)
 
 
@@ -285,7 +291,8 @@ class CopySign(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.copysign, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         x, y = (b.primal(v) for v in self.operands)
         one = b.const(1.0, element(g.type))
         signs = [b.one(CopySign, [one, v]) for v in (x, y)]
@@ -303,7 +310,8 @@ class Neg(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.negative, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return (b.one(Neg, [g]),)
 
 
@@ -331,7 +339,8 @@ class Abs(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.abs, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         x, zero = b.primal(self.operands[0]), b.zero(g.type)
         positive, negative = (b.one(Cmp, [x, zero], {"pred": p}) for p in ("gt", "lt"))
         return (b.one(Select, [positive, g, b.one(Select, [negative, b.one(Neg, [g]), zero])]),)
@@ -349,7 +358,8 @@ class Sqrt(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.sqrt, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return (b.one(Div, [b.scaled(g, 0.5), b.primal(self.result)]),)
 
 
@@ -371,7 +381,8 @@ class FastExp2(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.exp2, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return (b.scaled(b.one(Mul, [g, b.primal(self.result)]), math.log(2)),)
 
 
@@ -387,7 +398,7 @@ class Floor(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.floor, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return (None,)
 
 
@@ -403,7 +414,7 @@ class Ceil(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.ceil, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return (None,)
 
 
@@ -419,7 +430,7 @@ class Trunc(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.trunc, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return (None,)
 
 
@@ -435,7 +446,7 @@ class Rint(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.rint, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return (None,)
 
 
@@ -488,7 +499,8 @@ class Fma(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(fused_multiply_add, *operands)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         x, y, _ = (b.primal(v) for v in self.operands)
         return b.one(Mul, [g, y]), b.one(Mul, [g, x]), g
 
@@ -543,7 +555,8 @@ class Select(TileOp):
         condition = condition.reshape(condition.shape + (1,) * (a.ndim - condition.ndim))
         return np.where(condition, a, b)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         condition, zero = b.primal(self.operands[0]), b.zero(g.type)
         return None, b.one(Select, [condition, g, zero]), b.one(Select, [condition, zero, g])
 

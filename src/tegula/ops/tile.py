@@ -67,7 +67,8 @@ class TileFull(TileOp):
     def ref(attrs: Attrs, value: np.ndarray, rank: int) -> np.ndarray:
         return np.broadcast_to(value, (*attrs["shape"], *value.shape)).copy()
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return (b.total(g),)
 
 
@@ -107,7 +108,8 @@ class TileArange(TileOp):
         i = convert(np.arange(attrs["count"], dtype=np.int64), start.dtype)
         return rounded(_steps_from, np.full_like(i, start), np.full_like(i, step), i)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         count = b.one(
             TileArange,
             [b.const(0.0, element(self.operands[0].type)), b.const(1.0, element(self.operands[0].type))],
@@ -149,7 +151,8 @@ class TileLoad(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         if b.wanted(self.operands[1]):
             b.refuse(self, "the fill value of tile_load has no derivative")
         at = [b.primal(i) for i in self.operands[2:]]
@@ -180,7 +183,7 @@ class TileStore(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, *grads: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         array, tile = b.shadow(self.operands[0]), adjoint_of(self.operands[1])
         at = [b.primal(i) for i in self.operands[2:]]
         attrs = {"bounds_check": self.attrs["bounds_check"], "aligned": False}
@@ -213,7 +216,8 @@ class TileAtomic(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("atomic", self.operands[0]),)
 
-    def adjoint(self, b: GradientBuilder, previous: Value | None) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (previous,) = grads
         array, tile, *indices = self.operands
         if b.wanted(tile) and self.attrs["op"] != "add":
             b.refuse(self, f"tile_atomic_{self.attrs['op']} has no derivative")
@@ -247,7 +251,8 @@ class TileMap(TileOp):
         made = element(body.terminator.operands[0].type)
         return [TileType(made, tiles[0].shape, any(t.partial for t in tiles))]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         primals = [b.plain(v) for v in self.operands]
         out: list[Value | None] = []
         for k, operand in enumerate(self.operands):
@@ -273,7 +278,8 @@ class TileFillAbsent(TileOp):
         tile = tile_type(operands[0], partial=True)
         return [TileType(tile.dtype, tile.shape)]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return (b.fitted(g, self.operands[0].type),)
 
 
@@ -289,7 +295,8 @@ class TileMarkPartial(TileOp):
         tile = tile_type(operands[0], partial=True)
         return [TileType(tile.dtype, tile.shape, True)]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return (b.fitted(g, self.operands[0].type),)
 
 
@@ -318,7 +325,8 @@ class TileBroadcast(TileOp):
         lead = (1,) * (len(attrs["shape"]) - rank)
         return np.broadcast_to(tile.reshape(lead + tile.shape), tuple(attrs["shape"]) + element_part).copy()
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         before, after = tile_type(self.operands[0].type).shape, tile_type(self.result.type).shape
         lead = len(after) - len(before)
         for d, n in enumerate((*(1,) * lead, *before)):
@@ -346,7 +354,8 @@ class TileReshape(TileOp):
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
         return tile.reshape((*attrs["shape"], *tile.shape[rank:]))
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return (b.reshaped(g, tile_type(self.operands[0].type).shape),)
 
 
@@ -370,7 +379,8 @@ class TilePermute(TileOp):
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
         return tile.transpose((*attrs["perm"], *range(rank, tile.ndim)))
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         perm: tuple[int, ...] = self.attrs["perm"]
         return (b.one(TilePermute, [g], {"perm": tuple(perm.index(d) for d in range(len(perm)))}),)
 
@@ -401,7 +411,8 @@ class TileSlice(TileOp):
                 at[dim] = at[dim] + along * step
         return tile[tuple(at)]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         if -1 in self.attrs["dims"]:
             b.refuse(self, "a view that repeats elements has no derivative; use tg.tile_broadcast")
         whole = b.one(BufNew, [b.zero(adjoint_of(self.operands[0]))], {"storage": "register"})
@@ -421,7 +432,8 @@ class TileExtract(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         return [accessed(tile_type(operands[0], partial=True), operands[1:])]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         operands = [b.accumulator(self.operands[0]), g, *(b.primal(i) for i in self.operands[1:])]
         if b.together(self):
             b.once(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
@@ -458,7 +470,8 @@ class TileGather(TileOp):
         taken = np.take(tile, np.where(inside, at, 0), axis)
         return np.where(inside.reshape((-1,) + (1,) * (tile.ndim - axis - 1)), taken, np.zeros_like(taken))
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         tile = adjoint_of(self.operands[0])
         whole = b.one(BufNew, [b.zero(tile)], {"storage": "register"})
         _add_at(b, whole, g, b.primal(self.operands[1]), self.attrs["axis"])
@@ -492,8 +505,10 @@ class TileConcat(TileOp):
         *tiles, _ = tiles_and_rank
         return np.concatenate(tiles, attrs["axis"])
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
-        axis, first = self.attrs["axis"], 0
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        axis: int = self.attrs["axis"]
+        first = 0
         out: list[Value | None] = []
         for operand in self.operands:
             shape = tile_type(operand.type).shape
@@ -535,7 +550,8 @@ class TileReduce(TileOp):
         partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
         return [TileType(tile.dtype, reduced_shape(tile.shape, axis, attrs["keepdims"]), partial)]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         x = b.primal(self.operands[0])
         kind = combination(self.regions[0])
         spread = _spread(b, g, tile_type(x.type, partial=True), self.attrs["axis"])
@@ -593,7 +609,8 @@ class TileScan(TileOp):
         require(operands[1] == tile.dtype, f"the identity must be {tile.dtype}, got {operands[1]}")
         return [tile]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         tile = tile_type(self.operands[0].type, partial=True)
         kind, exclusive = combination(self.regions[0]), self.attrs["exclusive"]
         full = b.fitted(g, TileType(tile.dtype, tile.shape))
@@ -678,8 +695,9 @@ def _segment_sums(b: GradientBuilder, scan: TileScan, g: Value) -> Value:
     those are running sums that start afresh where a flag is set."""
     x = b.fitted(b.primal(scan.operands[0]), tile_type(g.type))
     whole, n = tile_type(g.type), tile_type(g.type).size
-    pred = "gt" if combination(scan.regions[0]) is Max else "lt"
-    better = b.region_of([whole.dtype] * 2, lambda xs: b.one(type(scan.regions[0].ops[0]), xs))
+    largest = combination(scan.regions[0]) is Max
+    pred = "gt" if largest else "lt"
+    better = b.region_of([whole.dtype] * 2, lambda xs: b.one(Max if largest else Min, xs))
     before = b.one(TileScan, [x, b.primal(scan.operands[1])], {"exclusive": True}, [better])
     sets = _flat(
         b, b.map(lambda xs: _number(b, b.one(Cmp, xs, {"pred": pred}), scalar_of(whole.dtype)), [x, before])

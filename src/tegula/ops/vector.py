@@ -40,7 +40,8 @@ class VecMake(TileOp):
         shape = operands[0].shape + element_shape(attrs["type"])
         return np.stack(operands, -1).reshape(shape)
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         return b.components_of(g)
 
 
@@ -65,7 +66,8 @@ class VecSplat(TileOp):
         shape = element_shape(attrs["type"])
         return np.broadcast_to(x.reshape(x.shape + (1,) * len(shape)), x.shape + shape).copy()
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         first, *rest = b.components_of(g)
         for part in rest:
             first = b.plus(first, part)
@@ -115,7 +117,8 @@ class VecExtract(TileOp):
         ]
         return composite[(np.arange(len(composite)), *(i.astype(np.intp) for i in at))]
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         composite, *indices = self.operands
         zero, shape = b.zero(b.primal(composite).type), element_shape(element(composite.type))
         at = [_or_last(b, b.primal(i), n) for i, n in zip(indices, shape, strict=True)]
@@ -145,7 +148,8 @@ class VecInsert(TileOp):
         out[(inside.nonzero()[0], *(i[inside].astype(np.intp) for i in indices))] = value[inside]
         return out
 
-    def adjoint(self, b: GradientBuilder, g: Value) -> Sequence[Value | None]:
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
         composite, value, *indices = self.operands
         at, shape = [b.primal(i) for i in indices], element_shape(element(composite.type))
         zero = b.zero(b.primal(value).type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Generator, MutableMapping, Sequence
 from contextlib import contextmanager
 
 from tegula.ir import Op, Region, Value
@@ -46,7 +46,7 @@ class Replay(GradientBuilder):
     scope: Scope
 
     @contextmanager
-    def inside(self, region: Region) -> Iterator[Scope]:
+    def inside(self, region: Region) -> Generator[Scope, None, None]:
         """Build into a region of its own scope."""
         outer, outer_region = self.scope, self.region
         self.scope, self.region = Scope(region, outer), region
@@ -56,7 +56,7 @@ class Replay(GradientBuilder):
             self.scope, self.region = outer, outer_region
 
     @contextmanager
-    def at(self, loc: Location) -> Iterator[None]:
+    def at(self, loc: Location) -> Generator[None, None, None]:
         """What is built comes from a place of the source."""
         before, self.loc = self.loc, loc
         try:

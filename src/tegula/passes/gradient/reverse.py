@@ -114,7 +114,7 @@ class Reverse(Replay):
         inner.emit(Yield, [made])
         return region
 
-    def refuse(self, op: TileOp, why: str, help: str = "") -> NoReturn:
+    def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
         raise NoGradient(op.loc, op=named(op), why=why, help=help)
 
     def check_writers(self, op: TileOp, value: Value, indices: Sequence[Value]) -> None:
@@ -212,10 +212,11 @@ class Reverse(Replay):
                 sums.append(_left(scope))
                 regions.append(scope.region)
         keys = list({key: None for found in sums for key in found})
+        outer = self.region
         for region, found in zip(regions, sums, strict=True):
-            self.region, outer = region, self.region
+            self.region = region
             self.emit(Yield, [found[k] if k in found else self.zero(adjoint_type(k[0].type)) for k in keys])
-            self.region = outer
+        self.region = outer
         made = self.emit(If, [self.plain(op.operands[0])], None, regions)
         self._grow(keys, made)
 
