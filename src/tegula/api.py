@@ -18,7 +18,18 @@ from tegula.errors import (
 )
 from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
 from tegula.lang.capture import CONSTANTS
-from tegula.lang.decorators import constant, func, func_native, persistent_tiles, pipelined, role, static, ws
+from tegula.lang.decorators import (
+    constant,
+    func,
+    func_grad,
+    func_native,
+    func_replay,
+    persistent_tiles,
+    pipelined,
+    role,
+    static,
+    ws,
+)
 from tegula.lang.definition import PublicFunction
 from tegula.ops import PUBLIC
 from tegula.runtime.array import (
@@ -51,8 +62,10 @@ from tegula.runtime.device import (
     synchronize,
     synchronize_device,
 )
+from tegula.runtime.gradcheck import GradientMismatch, gradcheck
 from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch, launch_tiled
+from tegula.runtime.tape import Tape
 from tegula.types import DTYPES, NAMED_ELEMENTS
 
 _NOT_OURS = ("annotations", "Any", "import_module")
@@ -113,12 +126,17 @@ __all__ = [
         "full",
         "full_like",
         "func",
+        "func_grad",
         "func_native",
+        "func_replay",
         "get_device",
         "get_devices",
     ),
     *(
+        "GradientMismatch",
         "Kernel",
+        "Tape",
+        "gradcheck",
         "is_cpu_available",
         "kernel",
         "launch",

@@ -354,6 +354,27 @@ class PoppedTileChanged(CompileError):
     HELP = "change a copy of it: tg.copy(...)"
 
 
+# Gradients -----------------------------------------------------------------------------------------------------------
+
+
+class NoGradient(CompileError):
+    """A gradient that would flow through an op without one."""
+
+    CODE = "no-gradient"
+    MESSAGE = "a gradient would flow through {op}: {why}"
+    HELP = "compute this part in a kernel without gradients, or from values that need none"
+
+
+class OverwrittenArray(CompileError):
+    """A value that gradients need again and that the kernel has overwritten in its array."""
+
+    CODE = "overwritten-array"
+    MESSAGE = (
+        "the gradient needs the elements of '{array}' that are read here, but this kernel overwrites them"
+    )
+    HELP = "write the result to another array"
+
+
 # Launch --------------------------------------------------------------------------------------------------------------
 
 

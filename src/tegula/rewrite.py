@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from typing import Protocol
 
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.buffer import root
+from tegula.types import BufType
 from tegula.verify import verify as verify_kernel
 
 
@@ -125,23 +127,37 @@ def is_observable(op: Op) -> bool:
     return any(e.kind != "read" and (e.value is None or e.value not in op.results) for e in op.effects())
 
 
-def erase_dead(kernel: Kernel) -> None:
+def erase_dead(kernel: Kernel, objects: bool = False) -> None:
     """Erase ops that nothing observable depends on, and carried values of `for`, `while` and `if` that only
-    feed themselves. A loop without effects and with unused results goes too, even if it might not end."""
-    live = _Liveness(kernel.body)
+    feed themselves. A loop without effects and with unused results goes too, even if it might not end.
+    `objects`: also erase writes of tile objects that nothing reads."""
+    live = _Liveness(kernel.body, objects)
     _sweep(kernel.body, live)
+
+
+def _changed_object(op: Op) -> Value | None:
+    """The tile object that an op changes, where it does nothing else that can be observed."""
+    changed = [e.value for e in op.effects() if e.kind != "read"]
+    value = changed[0] if len(changed) == 1 else None
+    return root(value) if value is not None and isinstance(value.type, BufType) else None
 
 
 class _Liveness:
     """Ops and values that an observable op depends on, found backwards from those ops."""
 
-    def __init__(self, body: Region) -> None:
+    def __init__(self, body: Region, objects: bool) -> None:
         self.ops: set[Op] = set()
         self.values: set[Value] = set()
         self.pending: list[Value] = []
+        self.writers: dict[Value, list[Op]] = {}
         for op in body.walk():
-            if op.NAME != "yield" and is_observable(op):
+            if op.NAME == "yield" or not is_observable(op):
+                continue
+            changed = _changed_object(op) if objects else None
+            if changed is None:
                 self.mark_op(op)
+            else:
+                self.writers.setdefault(changed, []).append(op)
         while self.pending:
             self.spread(self.pending.pop())
 
@@ -156,6 +172,10 @@ class _Liveness:
         if op in self.ops:
             return
         self.ops.add(op)
+        for effect in op.effects() if self.writers else ():
+            if effect.kind == "read" and effect.value is not None:
+                for writer in self.writers.pop(root(effect.value), ()):
+                    self.mark_op(writer)
         slots = carried_slots(op)
         if slots is None:
             self.mark(op.operands)

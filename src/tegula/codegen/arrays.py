@@ -12,7 +12,7 @@ from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
-from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
+from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import BlockCount, BlockIndex, LaneIndex, Tid
 from tegula.ops.stack import StackCount
@@ -215,6 +215,14 @@ def _update(s: State, op: Op) -> None:
     s.memory.store_element(pointer, made, t, stride)
 
 
+def _exchange(s: State, op: Op) -> Components:
+    """A block is run by one thread: the lanes' exchanges follow each other."""
+    pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
+    old = s.memory.load_element(pointer, t, stride)
+    s.memory.store_element(pointer, s.components(op.operands[1]), t, stride)
+    return old
+
+
 def combined(s: State, op: Op, dtype: DType, old: str, by: str) -> str:
     """What an update of a tile's element makes of a component."""
     kind = {"add": S.Add, "sub": S.Sub, "and": S.And, "or": S.Or, "xor": S.Xor}[op.attrs["op"]]
@@ -339,6 +347,7 @@ _RULES = {
     TileExtract: _get,
     BufSet: _set,
     BufUpdate: _update,
+    BufExchange: _exchange,
     StackCount: _stack_count,
     LaneIndex: _lane_index,
     BlockIndex: _block_index,

@@ -6,7 +6,7 @@ from tegula.codegen.elements import STRAIGHT
 from tegula.codegen.state import State, tile_of
 from tegula.ir import Op
 from tegula.ops.array import ArrayAtomic, ArrayCas
-from tegula.ops.buffer import BufUpdate
+from tegula.ops.buffer import BufExchange, BufUpdate
 from tegula.ops.control import Yield
 from tegula.ops.debug import Assert, Print
 from tegula.passes.accesses import injective
@@ -42,7 +42,7 @@ def lane_width(s: State, op: Op) -> int:
 def in_turn(s: State, op: Op) -> bool:
     """Whether the lanes do the op one after the other at any width, because they may update the same element."""
     if not isinstance(op, BufUpdate):
-        return isinstance(op, ArrayAtomic | ArrayCas)
+        return isinstance(op, ArrayAtomic | ArrayCas | BufExchange)
     buffer, _, *index = op.operands
     rank = len(tile_of(buffer).shape)
     return s.known.varying(buffer) or not any(injective(i, s.known, None) for i in index[:rank])

@@ -118,6 +118,11 @@ def run_update(m: Machine, op: Op, mask: Mask) -> None:
     _atomic(m, op, mask, op.operands[1:2], op.operands[2:], UPDATES[op.attrs["op"]])
 
 
+@handles("buf.exchange")
+def run_exchange(m: Machine, op: Op, mask: Mask) -> Any:
+    return _atomic(m, op, mask, op.operands[1:2], op.operands[2:], UPDATES["exch"])
+
+
 @handles("array.cas")
 def run_cas(m: Machine, op: Op, mask: Mask) -> Any:
     # Bits are compared, as the hardware does: a NaN equals itself, and -0 is not +0.

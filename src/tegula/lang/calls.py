@@ -18,6 +18,7 @@ from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolv
 from tegula.lang.capture import Builtin, Opaque, capture
 from tegula.lang.captures import Captures
 from tegula.lang.definition import NO_DEFAULT, FuncDef, Parameter, PublicFunction, signature_text
+from tegula.lang.derivatives import call_with_derivative, derivative
 from tegula.lang.flow import Flow
 from tegula.lang.state import (
     FAILED,
@@ -83,6 +84,8 @@ class Calls(State):
     library: Mapping[str, FuncDef]
     captures: Captures
     launch: LaunchClass
+    differentiable: bool = False
+    """Whether functions with a derivative of their own stay calls."""
 
     def call_node(self, node: ast.Call) -> Any:
         callee = self.expr(node.func)
@@ -351,6 +354,15 @@ class Calls(State):
         if narrow is not None and f.in_float32:
             return self._in_float32(f, args, narrow, node)
         chosen, ordered = self._overload(f, args, kwargs, node)
+        if self.differentiable:
+            rule = derivative(self, f, chosen)
+            if rule is not None:
+                return call_with_derivative(self, chosen, rule, ordered, node)
+            chosen = chosen.replay or chosen
+        return self.inlined(chosen, ordered, node)
+
+    def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
+        """A function traced here with these arguments."""
         d = chosen.definition
         names = self._parameters(chosen.name, d.parameters, ordered, node)
         frame = Frame(d.source, d.flow, self.captures.lookup(d), names, self.builder.loc, identity=chosen)

@@ -113,6 +113,35 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
     return wrap if function is None else wrap(function)
 
 
+def func_grad(forward: FuncDef, *, source: str | None = None) -> Callable[[Callable[..., Any]], FuncDef]:
+    """Make a function the gradient of another one. Its parameters are those of `forward`, then the adjoint of each
+    result that is a float; it adds to `tg.adjoint[x]` what the adjoint of argument x grows by."""
+
+    def wrap(f: Callable[..., Any]) -> FuncDef:
+        _check_function(forward, "func_grad")
+        forward.gradient = FuncDef(Definition(f, source))
+        return forward.gradient
+
+    return wrap
+
+
+def func_replay(forward: FuncDef, *, source: str | None = None) -> Callable[[Callable[..., Any]], FuncDef]:
+    """Make a function of the same parameters and results run in the place of another one where gradients need its
+    results again, for one that may run once only."""
+
+    def wrap(f: Callable[..., Any]) -> FuncDef:
+        _check_function(forward, "func_replay")
+        forward.replay = FuncDef(Definition(f, source))
+        return forward.replay
+
+    return wrap
+
+
+def _check_function(f: object, decorator: str) -> None:
+    if not isinstance(f, FuncDef):
+        raise TypeError(f"{decorator} takes a function made with @tg.func, got {f!r}")
+
+
 def _overloads(function: Callable[..., Any], scope: FrameType) -> list[FuncDef]:
     """The earlier definitions that the new one joins: those of the name in the scope where it is being defined.
 
@@ -184,7 +213,9 @@ __all__ = [
         "KernelOptions",
         "constant",
         "func",
+        "func_grad",
         "func_native",
+        "func_replay",
         "kernel",
         "persistent_tiles",
         "pipelined",

@@ -130,7 +130,8 @@ class Definition:
 
 class FuncDef:
     """A function that kernels call (`@tg.func`). `overloads` lists all definitions of the name, in source order;
-    `in_float32`: on 16-bit floats it means its float32 result, rounded once."""
+    `in_float32`: on 16-bit floats it means its float32 result, rounded once; `gradient`: what gives its derivative;
+    `replay`: what runs in its place where gradients need its result again."""
 
     def __init__(self, definition: Definition, overloads: list[FuncDef] | None = None) -> None:
         self.definition = definition
@@ -138,6 +139,8 @@ class FuncDef:
         self.overloads: list[FuncDef] = overloads if overloads is not None else []
         self.overloads.append(self)
         self.in_float32 = False
+        self.gradient: FuncDef | None = None
+        self.replay: FuncDef | None = None
         self.__doc__ = definition.function.__doc__
         self.__name__ = definition.name
         self.__module__ = definition.function.__module__

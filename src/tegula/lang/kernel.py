@@ -54,11 +54,12 @@ def trace(
     launch: LaunchClass,
     access: Sequence[AccessClass | None] = (),
     library: Mapping[str, FuncDef] | None = None,
+    differentiable: bool = False,
 ) -> Kernel:
     """The kernel that a definition means for the given parameter types and launch class.
 
-    `library`: the functions of the standard library by name (none by default). Raises a CompileError with all errors
-    found."""
+    `library`: the functions of the standard library by name (none by default). `differentiable`: functions whose
+    derivative is known by other means than their body are `call` ops. Raises a CompileError with all errors found."""
     parameters = definition.parameters
     if len(parameters) != len(param_types):
         what = f"{definition.name} takes {counted(len(parameters), 'argument')}, got {len(param_types)}"
@@ -79,6 +80,7 @@ def trace(
         identity=definition,
     )
     tracer = Tracer(builder, frame, launch, {} if library is None else library, captures)
+    tracer.differentiable = differentiable
     builder.loc = source.location(source.tree)
     with nesting(builder):
         tracer.block(source.tree.body)

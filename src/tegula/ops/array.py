@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Effect, Region
+from tegula.ir import Effect, Region, Value
 from tegula.ops.base import TileOp, require, require_type
 from tegula.types import ArrayType, Type, int32, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 Attrs = Mapping[str, Any]
 ATOMICS = ("add", "sub", "min", "max", "and", "or", "xor", "exch")
@@ -33,6 +36,7 @@ class ArrayLoad(TileOp):
 
     __slots__ = ()
     NAME = "array.load"
+    PLACES = 1
     PURE = False
 
     @classmethod
@@ -44,12 +48,23 @@ class ArrayLoad(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]),)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        at = [b.primal(i) for i in self.operands[1:]]
+        operands = [b.shadow(self.operands[0]), g, *at]
+        if b.together(self):
+            b.once(lambda: b.emit(ArrayAtomic, operands, {"op": "add"}))
+        else:
+            b.emit(ArrayAtomic, operands, {"op": "add"})
+        return [None] * len(self.operands)
+
 
 class ArrayStore(TileOp):
     """Operands: array, value, one index per dimension."""
 
     __slots__ = ()
     NAME = "array.store"
+    PLACES = 2
     PURE = False
 
     @classmethod
@@ -62,6 +77,15 @@ class ArrayStore(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.operands[0]),)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        array, at = b.shadow(self.operands[0]), [b.primal(i) for i in self.operands[2:]]
+        if b.together(self):
+            g = b.taken(array, at)
+        else:
+            # Of several lanes that stored to one place, one takes its gradient.
+            g = b.one(ArrayAtomic, [array, b.zero(array_type(array.type).dtype), *at], {"op": "exch"})
+        return (None, g, *[None] * len(at))
+
 
 class ArrayAtomic(TileOp):
     """Operands: array, value, indices; attribute `op` in add, sub, min, max, and, or, xor, exch. Once per lane; the
@@ -69,6 +93,8 @@ class ArrayAtomic(TileOp):
 
     __slots__ = ()
     NAME = "array.atomic"
+    PLACES = 2
+    EACH_LANE = True
     PURE = False
     VARYING = True
 
@@ -92,6 +118,16 @@ class ArrayAtomic(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("atomic", self.operands[0]),)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (previous,) = grads
+        array, value, *indices = self.operands
+        if b.wanted(value) and self.attrs["op"] not in ("add", "sub"):
+            b.refuse(self, f"atomic {self.attrs['op']} has no derivative")
+        if previous is not None and b.wanted(array):
+            b.refuse(self, "what an atomic gives back has no derivative")
+        g = b.one(ArrayLoad, [b.shadow(array), *(b.primal(i) for i in indices)])
+        return (None, b.unary("neg", g) if self.attrs["op"] == "sub" else g, *[None] * len(indices))
+
 
 class ArrayCas(TileOp):
     """Operands: array, expected, value, indices. Stores the value if the element equals `expected`; the result is the
@@ -99,6 +135,8 @@ class ArrayCas(TileOp):
 
     __slots__ = ()
     NAME = "array.cas"
+    PLACES = 3
+    NONDIFFERENTIABLE = "a compare-and-swap has no derivative"
     PURE = False
     VARYING = True
 
@@ -122,6 +160,7 @@ class ArrayView(TileOp):
 
     __slots__ = ()
     NAME = "array.view"
+    PLACES = 1
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
@@ -140,6 +179,7 @@ class ArrayShape(TileOp):
 
     __slots__ = ()
     NAME = "array.shape"
+    PLACES = 0
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from tegula.ir import Op, Region
+from tegula.ir import Op, Region, Value
 from tegula.types import DType, ElementType, Type, is_element, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 REGISTRY: dict[str, type[TileOp]] = {}
 PUBLIC: dict[str, Callable[..., Any]] = {}
@@ -45,13 +48,19 @@ class TileOp(Op):
     COOPERATIVE: executed by all lanes of the group together; operands listed in LANE_OPERANDS are taken per lane, other
     scalar operands are group operands (lane 0's value counts).
     PURE: no effects and no lane identity: equal operands give equal results.
-    VARYING: the result differs between lanes even if the operands do not."""
+    VARYING: the result differs between lanes even if the operands do not.
+    PLACES: operands from this position on say where something is; no gradient flows through them.
+    EACH_LANE: every lane does it, also where all do the same, so that each gets its own share of a gradient.
+    NONDIFFERENTIABLE: why no gradient passes; "" for ops with an adjoint."""
 
     __slots__ = ()
     COOPERATIVE: ClassVar[bool] = False
     PURE: ClassVar[bool] = True
     VARYING: ClassVar[bool] = False
     LANE_OPERANDS: ClassVar[tuple[int, ...]] = ()
+    PLACES: ClassVar[int] = 1 << 16
+    EACH_LANE: ClassVar[bool] = False
+    NONDIFFERENTIABLE: ClassVar[str] = ""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -64,6 +73,11 @@ class TileOp(Op):
     ) -> Sequence[Type]:
         """Result types; TypeRule where the operands do not fit."""
         raise NotImplementedError(cls.NAME)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        """What each operand's adjoint grows by, given the adjoints of the results (None: zero). Called where a
+        gradient flows; ops that write memory are called with the gradient of what they wrote in `b.shadow(...)`."""
+        b.refuse(self, "it has no derivative")
 
 
 def public(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -7,7 +7,7 @@ element by element back into values.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tegula.ir import Effect, Region, Value
 from tegula.ops.base import TileOp, TypeRule, require, require_type
@@ -21,6 +21,9 @@ from tegula.types import (
     element_shape,
     scalar_of,
 )
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 Attrs = Mapping[str, Any]
 UPDATES = ("add", "sub", "and", "or", "xor")
@@ -50,6 +53,9 @@ class BufNew(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.results[0]),)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return (b.one(BufRead, [b.shadow(self.result)]),)
+
 
 class BufRead(TileOp):
     """The value that the buffer holds now."""
@@ -65,6 +71,14 @@ class BufRead(TileOp):
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]),)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        shadow = b.shadow(self.operands[0])
+        total = b.plus(b.one(BufRead, [shadow]), g)
+        assert total is not None
+        b.emit(BufWrite, [shadow, total])
+        return (None,)
 
 
 class BufWrite(TileOp):
@@ -85,6 +99,12 @@ class BufWrite(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.operands[0]),)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        shadow = b.shadow(self.operands[0])
+        g = b.one(BufRead, [shadow])
+        b.emit(BufWrite, [shadow, b.zero(g.type)])
+        return None, g
+
 
 class BufView(TileOp):
     """A view. Operands: buffer, one start (integer) per dimension of it. Attributes: `shape` of the view; `dims`: for
@@ -94,6 +114,7 @@ class BufView(TileOp):
 
     __slots__ = ()
     NAME = "buf.view"
+    PLACES = 1
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
@@ -204,6 +225,7 @@ class BufGet(TileOp):
 
     __slots__ = ()
     NAME = "buf.get"
+    PLACES = 1
     PURE = False
 
     @classmethod
@@ -213,12 +235,22 @@ class BufGet(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]),)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        operands = [b.shadow(self.operands[0]), g, *(b.primal(i) for i in self.operands[1:])]
+        if b.together(self):
+            b.once(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
+        else:
+            b.emit(BufUpdate, operands, {"op": "add"})
+        return [None] * len(self.operands)
+
 
 class BufSet(TileOp):
     """Operands: buffer, value, indices. Writes one element (or component) per lane."""
 
     __slots__ = ()
     NAME = "buf.set"
+    PLACES = 2
     PURE = False
 
     @classmethod
@@ -230,12 +262,25 @@ class BufSet(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.operands[0]),)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        shadow, at = b.shadow(self.operands[0]), [b.primal(i) for i in self.operands[2:]]
+        zero = b.zero(accessed(buffer_type(shadow.type), [i.type for i in at]))
+        if b.together(self):
+            g = b.one(BufGet, [shadow, *at])
+            b.emit(BufSet, [shadow, zero, *at])
+        else:
+            b.check_writers(self, self.operands[1], self.operands[2:])
+            g = b.one(BufExchange, [shadow, zero, *at])
+        return (None, g, *[None] * len(at))
+
 
 class BufUpdate(TileOp):
     """Operands: buffer, value, indices; attribute `op` in add, sub, and, or, xor. Atomic, once per lane."""
 
     __slots__ = ()
     NAME = "buf.update"
+    PLACES = 2
+    EACH_LANE = True
     PURE = False
 
     @classmethod
@@ -249,3 +294,31 @@ class BufUpdate(TileOp):
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("atomic", self.operands[0]),)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        if self.attrs["op"] not in ("add", "sub"):
+            b.refuse(self, "bit operations have no derivative")
+        g = b.one(BufGet, [b.shadow(self.operands[0]), *(b.primal(i) for i in self.operands[2:])])
+        rest = [None] * (len(self.operands) - 2)
+        return (None, b.unary("neg", g) if self.attrs["op"] == "sub" else g, *rest)
+
+
+class BufExchange(TileOp):
+    """Operands: buffer, value, indices. Puts the value in the place of an element, atomically, once per lane; the
+    result is what was there. For adjoints: of lanes that wrote one element, one takes its gradient."""
+
+    __slots__ = ()
+    NAME = "buf.exchange"
+    PURE = False
+    VARYING = True
+    PLACES = 2
+    NONDIFFERENTIABLE = "gradients of gradients are not supported"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        t = accessed(buffer_type(operands[0]), operands[2:])
+        require_type(operands[1], t, "the tile holds")
+        return [t]
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[0]), Effect("write", self.operands[0]))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
-from tegula.ir import Region
+from tegula.ir import Region, Value
 from tegula.ops.base import TileOp, element, require
 from tegula.types import Type, scalar_of, to_numpy, with_scalar
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 _NARROW = tuple(
     np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
@@ -68,12 +71,22 @@ class Cast(TileOp):
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> np.ndarray:
         return convert(operands[0], to_numpy(attrs["to"]))
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        (x,) = self.operands
+        source = scalar_of(element(x.type))
+        if not source.is_float:
+            help = "use tg.floor, tg.trunc or tg.rint, whose derivative is 0 between whole numbers"
+            b.refuse(self, "floats were made integers on the way", help)
+        return (b.as_scalar(g, scalar_of(element(b.primal(x).type))),)
+
 
 class Bitcast(TileOp):
     """The operand's bits as scalar type `to` (attribute) of the same width."""
 
     __slots__ = ()
     NAME = "bitcast"
+    NONDIFFERENTIABLE = "bits have no derivative"
 
     @classmethod
     def infer(

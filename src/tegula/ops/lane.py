@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Region
+from tegula.ir import Region, Value
 from tegula.ops.base import TileOp, element, require
+from tegula.ops.scalar import Cmp, Select
 from tegula.types import MatType, TileType, Type, VecType, element_shape, int32, int64, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 Attrs = Mapping[str, Any]
 
@@ -49,6 +53,9 @@ class LaneUniform(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         return [element(operands[0])]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return grads
+
 
 class TileFromLanes(TileOp):
     """One element per lane: a tile of shape (lanes,), or, unless `preserve_type`, (length, lanes) for vectors and
@@ -66,6 +73,10 @@ class TileFromLanes(TileOp):
         if attrs["preserve_type"]:
             return [TileType(t, (lanes,), attrs["partial"])]
         return [TileType(scalar_of(t), (*element_shape(t), lanes), attrs["partial"])]
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return (b.one(TileToLanes, [g], {"lanes": self.attrs["lanes"]}),)
 
 
 class TileToLanes(TileOp):
@@ -92,6 +103,13 @@ class TileToLanes(TileOp):
         require(t.dtype == scalar and rank <= 3, f"cannot untile {t}")
         return [VecType(t.shape[0], scalar) if rank == 2 else MatType(t.shape[0], t.shape[1], scalar)]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        tile = self.operands[0].type
+        assert isinstance(tile, TileType)
+        attrs = {"lanes": self.attrs["lanes"], "preserve_type": len(tile.shape) == 1, "partial": b.partial}
+        return (b.fitted(b.one(TileFromLanes, [g], attrs), tile),)
+
 
 class TileFromThread(TileOp):
     """Operands: per-lane value, lane (int). A tile of `shape` filled with that lane's value; a lane that is absent or
@@ -99,6 +117,7 @@ class TileFromThread(TileOp):
 
     __slots__ = ()
     NAME = "tile.from_thread"
+    PLACES = 1
     COOPERATIVE = True
     LANE_OPERANDS = (0,)
 
@@ -106,6 +125,15 @@ class TileFromThread(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         require(getattr(operands[1], "is_int", False), f"the lane must be an integer, got {operands[1]}")
         return [TileType(element(operands[0]), tuple(attrs["shape"]))]
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        thread = b.one(LaneUniform, [b.primal(self.operands[1])])
+        mine = b.one(
+            Cmp, [b.as_scalar(b.one(LaneIndex, []), scalar_of(element(thread.type))), thread], {"pred": "eq"}
+        )
+        total = b.total(g)
+        return b.one(Select, [mine, total, b.zero(total.type)]), None
 
 
 class Lanes(TileOp):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Op, Region
+from tegula.ir import Op, Region, Value
 from tegula.ops.base import TileOp, TypeRule, require
 from tegula.ops.convert import convert
-from tegula.ops.tile import tile_type
+from tegula.ops.scalar import Const, Mul
+from tegula.ops.tile import TileFull, TilePermute, tile_type
 from tegula.types import TileType, Type, from_numpy, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 
 class TileMatmul(TileOp):
@@ -59,6 +63,26 @@ class TileMatmul(TileOp):
         with np.errstate(all="ignore"):
             return convert((alpha * np.matmul(a, b) + beta * c).astype(work, copy=False), out)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        a, c, out = (b.primal(v) for v in self.operands[:3])
+        alpha, beta = (b.primal(v) for v in self.operands[3:])
+        made: list[Value | None] = [None] * 5
+        if b.wanted(self.operands[0]):
+            made[0] = _product(b, g, _transposed(b, c), alpha, tile_type(a.type))
+        if b.wanted(self.operands[1]):
+            made[1] = _product(b, _transposed(b, a), g, alpha, tile_type(c.type))
+        if b.wanted(self.operands[2]):
+            made[2] = g if _is_one(beta) else b.map(lambda xs: b.one(Mul, xs), [g, beta])
+        if b.wanted(self.operands[3]):
+            one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
+            made[3] = b.total(
+                b.map(lambda xs: b.one(Mul, xs), [g, _product(b, a, c, one, tile_type(g.type))])
+            )
+        if b.wanted(self.operands[4]):
+            made[4] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, out]))
+        return made
+
 
 class TileMatmulWait(TileOp):
     """Waits until all products in flight but the last `pending` (attribute) are complete. Operands: the accumulators
@@ -76,7 +100,26 @@ class TileMatmulWait(TileOp):
         require(attrs["pending"] >= 0, "a number of products in flight is not negative")
         return [tile_type(t) for t in operands]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return grads
+
 
 def in_flight(op: Op) -> bool:
     """Whether the op is a product that is not waited for at once."""
     return isinstance(op, TileMatmul) and op.attrs.get("wait") is False
+
+
+def _transposed(b: GradientBuilder, tile: Value) -> Value:
+    return b.one(TilePermute, [tile], {"perm": (1, 0)})
+
+
+def _is_one(x: Value) -> bool:
+    return isinstance(x.owner, Const) and x.owner.attrs["value"] == 1
+
+
+def _product(b: GradientBuilder, x: Value, y: Value, factor: Value, to: TileType) -> Value:
+    """factor * x @ y in the scalar type of `to`."""
+    shape = (tile_type(x.type).shape[0], tile_type(y.type).shape[1])
+    scalar = scalar_of(to.dtype)
+    zero = b.one(TileFull, [b.const(0.0, scalar)], {"shape": shape})
+    return b.one(TileMatmul, [x, y, zero, b.as_scalar(factor, scalar), b.const(1.0, scalar)])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
 
-from tegula.ir import Region
+from tegula.ir import Region, Value
 from tegula.ops.base import Elementwise, TileOp, element, require
 from tegula.types import ElementType, Type, bool_, scalar_of, with_scalar
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 Attrs = Mapping[str, Any]
 _SMALL_FLOATS = tuple(
@@ -49,6 +53,10 @@ class Add(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.add, *operands)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return g, g
+
 
 class Sub(Elementwise):
     """a - b; integers wrap."""
@@ -60,6 +68,10 @@ class Sub(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.subtract, *operands)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return g, b.one(Neg, [g])
+
 
 class Mul(Elementwise):
     """a * b, component by component; integers wrap."""
@@ -70,6 +82,11 @@ class Mul(Elementwise):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.multiply, *operands)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        x, y = (b.primal(v) for v in self.operands)
+        return b.one(Mul, [g, y]), b.one(Mul, [g, x])
 
 
 def _int_divide(a: np.ndarray, b: np.ndarray, floor: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -101,6 +118,11 @@ class Div(Elementwise):
                 return _int_divide(a, b, floor=False)[0]
         return rounded(np.divide, a, b)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        first = b.one(Div, [g, b.primal(self.operands[1])])
+        return first, b.one(Neg, [b.one(Mul, [first, b.primal(self.result)])])
+
 
 def _floor_of_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.floor(np.divide(a, b))
@@ -119,6 +141,9 @@ class FloorDiv(Elementwise):
             with np.errstate(all="ignore"):
                 return _int_divide(a, b, floor=True)[0]
         return rounded(_floor_of_quotient, a, b)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return None, None
 
 
 class Mod(Elementwise):
@@ -143,6 +168,19 @@ def _pick(a: np.ndarray, b: np.ndarray, smaller: bool) -> np.ndarray:
     return np.where(np.isnan(a), b, np.where(np.isnan(b) | first, a, b))
 
 
+def _shared_where(b: GradientBuilder, operands: Sequence[Value], pred: str, g: Value) -> list[Value | None]:
+    """The adjoint of an extreme goes to the operand that it is; half to each of two equal ones."""
+    x, y = (b.primal(v) for v in operands)
+    zero = b.zero(g.type)
+    half = b.one(Select, [b.one(Cmp, [x, y], {"pred": "eq"}), b.scaled(g, 0.5), zero])
+    lost = [b.one(Classify, [v], {"test": "isnan"}) for v in (y, x)]
+    out: list[Value | None] = []
+    for (first, second), other in zip(((x, y), (y, x)), lost, strict=True):
+        wins = b.one(Or, [b.one(Cmp, [first, second], {"pred": pred}), other])
+        out.append(b.one(Select, [wins, g, half]))
+    return out
+
+
 class Min(Elementwise):
     """The smaller of a and b; a NaN loses, -0 is below +0."""
 
@@ -153,6 +191,10 @@ class Min(Elementwise):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(partial(_pick, smaller=True), *operands)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return _shared_where(b, self.operands, "lt", g)
 
 
 class Max(Elementwise):
@@ -165,6 +207,10 @@ class Max(Elementwise):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(partial(_pick, smaller=False), *operands)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return _shared_where(b, self.operands, "gt", g)
 
 
 class And(Elementwise):
@@ -245,6 +291,13 @@ class CopySign(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.copysign, *operands)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        x, y = (b.primal(v) for v in self.operands)
+        one = b.const(1.0, element(g.type))
+        signs = [b.one(CopySign, [one, v]) for v in (x, y)]
+        return b.one(Mul, [g, b.one(Mul, signs)]), None
+
 
 class Neg(Elementwise):
     """-a; integers wrap."""
@@ -256,6 +309,10 @@ class Neg(Elementwise):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.negative, *operands)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return (b.one(Neg, [g]),)
 
 
 class Not(Elementwise):
@@ -282,6 +339,12 @@ class Abs(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.abs, *operands)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        x, zero = b.primal(self.operands[0]), b.zero(g.type)
+        positive, negative = (b.one(Cmp, [x, zero], {"pred": p}) for p in ("gt", "lt"))
+        return (b.one(Select, [positive, g, b.one(Select, [negative, b.one(Neg, [g]), zero])]),)
+
 
 class Sqrt(Elementwise):
     """The square root, correctly rounded; NaN for negative numbers."""
@@ -294,6 +357,10 @@ class Sqrt(Elementwise):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.sqrt, *operands)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return (b.one(Div, [b.scaled(g, 0.5), b.primal(self.result)]),)
 
 
 class FastExp2(Elementwise):
@@ -314,6 +381,10 @@ class FastExp2(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.exp2, *operands)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return (b.scaled(b.one(Mul, [g, b.primal(self.result)]), math.log(2)),)
+
 
 class Floor(Elementwise):
     """The largest integral number not above a."""
@@ -326,6 +397,9 @@ class Floor(Elementwise):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.floor, *operands)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return (None,)
 
 
 class Ceil(Elementwise):
@@ -340,6 +414,9 @@ class Ceil(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.ceil, *operands)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return (None,)
+
 
 class Trunc(Elementwise):
     """a without its fraction."""
@@ -353,6 +430,9 @@ class Trunc(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.trunc, *operands)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return (None,)
+
 
 class Rint(Elementwise):
     """a rounded to the nearest integral number, halves to even."""
@@ -365,6 +445,9 @@ class Rint(Elementwise):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(np.rint, *operands)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return (None,)
 
 
 def fused_multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -416,6 +499,11 @@ class Fma(Elementwise):
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         return rounded(fused_multiply_add, *operands)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        x, y, _ = (b.primal(v) for v in self.operands)
+        return b.one(Mul, [g, y]), b.one(Mul, [g, x]), g
+
 
 COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
     "eq": np.equal,
@@ -466,6 +554,11 @@ class Select(TileOp):
         condition, a, b = operands
         condition = condition.reshape(condition.shape + (1,) * (a.ndim - condition.ndim))
         return np.where(condition, a, b)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        condition, zero = b.primal(self.operands[0]), b.zero(g.type)
+        return None, b.one(Select, [condition, g, zero]), b.one(Select, [condition, zero, g])
 
 
 class Classify(Elementwise):

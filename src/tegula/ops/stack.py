@@ -40,6 +40,7 @@ class StackPush(TileOp):
 
     __slots__ = ()
     NAME = "stack.push"
+    NONDIFFERENTIABLE = "stacks have no derivative"
     COOPERATIVE = True
     PURE = False
     VARYING = True
@@ -62,6 +63,7 @@ class StackPop(TileOp):
 
     __slots__ = ()
     NAME = "stack.pop"
+    NONDIFFERENTIABLE = "stacks have no derivative"
     COOPERATIVE = True
     PURE = False
     VARYING = True

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Effect, Region
+from tegula.ir import Effect, Region, Value
 from tegula.ops.array import array_type
 from tegula.ops.base import TileOp, TypeRule, element, require, wider
-from tegula.ops.buffer import accessed
+from tegula.ops.buffer import BufNew, BufRead, BufUpdate, BufView, BufWrite, accessed
+from tegula.ops.control import For, Yield
 from tegula.ops.convert import convert
-from tegula.ops.scalar import rounded
+from tegula.ops.scalar import Add, And, Cmp, Div, Max, Min, Mul, Select, rounded
+from tegula.ops.vector import VecMake
 from tegula.types import (
     ArrayType,
     BufType,
+    DType,
     ElementType,
     TileType,
     Type,
+    VecType,
     components,
     from_numpy,
     int32,
     scalar_of,
 )
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 Attrs = Mapping[str, Any]
 
@@ -59,6 +66,10 @@ class TileFull(TileOp):
     @staticmethod
     def ref(attrs: Attrs, value: np.ndarray, rank: int) -> np.ndarray:
         return np.broadcast_to(value, (*attrs["shape"], *value.shape)).copy()
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return (b.total(g),)
 
 
 class TileEmpty(TileOp):
@@ -97,6 +108,15 @@ class TileArange(TileOp):
         i = convert(np.arange(attrs["count"], dtype=np.int64), start.dtype)
         return rounded(_steps_from, np.full_like(i, start), np.full_like(i, step), i)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        count = b.one(
+            TileArange,
+            [b.const(0.0, element(self.operands[0].type)), b.const(1.0, element(self.operands[0].type))],
+            self.attrs,
+        )
+        return b.total(g), b.total(b.map(lambda xs: b.one(Mul, xs), [g, count]))
+
 
 def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) -> TileType:
     a = array_type(array)
@@ -118,6 +138,7 @@ class TileLoad(TileOp):
 
     __slots__ = ()
     NAME = "tile.load"
+    PLACES = 2
     COOPERATIVE = True
     PURE = False
 
@@ -130,6 +151,15 @@ class TileLoad(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[0]),)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        if b.wanted(self.operands[1]):
+            b.refuse(self, "the fill value of tile_load has no derivative")
+        at = [b.primal(i) for i in self.operands[2:]]
+        attrs = {"op": "add", "bounds_check": self.attrs["bounds_check"]}
+        b.emit(TileAtomic, [b.shadow(self.operands[0]), g, *at], attrs)
+        return [None] * len(self.operands)
+
 
 class TileStore(TileOp):
     """Operands: array, tile, one offset per dimension. Attributes: `bounds_check`, `aligned`. Elements outside the
@@ -137,6 +167,7 @@ class TileStore(TileOp):
 
     __slots__ = ()
     NAME = "tile.store"
+    PLACES = 2
     COOPERATIVE = True
     PURE = False
 
@@ -152,6 +183,15 @@ class TileStore(TileOp):
     def effects(self) -> Sequence[Effect]:
         return (Effect("write", self.operands[0]),)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        array, tile = b.shadow(self.operands[0]), adjoint_of(self.operands[1])
+        at = [b.primal(i) for i in self.operands[2:]]
+        attrs = {"bounds_check": self.attrs["bounds_check"], "aligned": False}
+        loaded = {**attrs, "shape": tile.shape}
+        g = b.one(TileLoad, [array, b.const(0.0, tile.dtype), *at], loaded)
+        b.emit(TileStore, [array, b.zero(tile), *at], attrs)
+        return (None, b.fitted(g, tile), *[None] * len(at))
+
 
 class TileAtomic(TileOp):
     """Operands: array, tile, one offset per dimension; attributes `op` in add, min, max; `bounds_check`. Each element
@@ -159,6 +199,7 @@ class TileAtomic(TileOp):
 
     __slots__ = ()
     NAME = "tile.atomic"
+    PLACES = 2
     COOPERATIVE = True
     PURE = False
 
@@ -174,6 +215,18 @@ class TileAtomic(TileOp):
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("atomic", self.operands[0]),)
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (previous,) = grads
+        array, tile, *indices = self.operands
+        if b.wanted(tile) and self.attrs["op"] != "add":
+            b.refuse(self, f"tile_atomic_{self.attrs['op']} has no derivative")
+        if previous is not None:
+            b.refuse(self, "what an atomic gives back has no derivative")
+        attrs = {"bounds_check": self.attrs["bounds_check"], "aligned": False}
+        t, at = adjoint_of(tile), [b.primal(i) for i in indices]
+        g = b.one(TileLoad, [b.shadow(array), b.const(0.0, t.dtype), *at], {**attrs, "shape": t.shape})
+        return (None, b.fitted(g, t), *[None] * len(at))
 
 
 class TileMap(TileOp):
@@ -198,6 +251,20 @@ class TileMap(TileOp):
         made = element(body.terminator.operands[0].type)
         return [TileType(made, tiles[0].shape, any(t.partial for t in tiles))]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        primals = [b.plain(v) for v in self.operands]
+        out: list[Value | None] = []
+        for k, operand in enumerate(self.operands):
+            body = b.element_adjoint(self.regions[0], k) if b.wanted(operand) else None
+            if body is None:
+                out.append(None)
+                continue
+            made = b.one(TileMap, [*primals, g], None, [body])
+            tile = isinstance(operand.type, TileType)
+            out.append(b.fitted(made, operand.type) if tile else b.total(made))
+        return out
+
 
 class TileFillAbsent(TileOp):
     """A partial tile as a full one: 0 for the elements of absent lanes."""
@@ -211,6 +278,10 @@ class TileFillAbsent(TileOp):
         tile = tile_type(operands[0], partial=True)
         return [TileType(tile.dtype, tile.shape)]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return (b.fitted(g, self.operands[0].type),)
+
 
 class TileMarkPartial(TileOp):
     """A full tile as a partial one: the elements of absent lanes are dropped from here on."""
@@ -223,6 +294,10 @@ class TileMarkPartial(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         tile = tile_type(operands[0], partial=True)
         return [TileType(tile.dtype, tile.shape, True)]
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return (b.fitted(g, self.operands[0].type),)
 
 
 class TileBroadcast(TileOp):
@@ -250,6 +325,15 @@ class TileBroadcast(TileOp):
         lead = (1,) * (len(attrs["shape"]) - rank)
         return np.broadcast_to(tile.reshape(lead + tile.shape), tuple(attrs["shape"]) + element_part).copy()
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        before, after = tile_type(self.operands[0].type).shape, tile_type(self.result.type).shape
+        lead = len(after) - len(before)
+        for d, n in enumerate((*(1,) * lead, *before)):
+            if n == 1 and after[d] > 1:
+                g = b.summed(g, d, keepdims=True)
+        return (b.reshaped(g, before),)
+
 
 class TileReshape(TileOp):
     """The same elements, row-major, under another `shape` (attribute)."""
@@ -269,6 +353,10 @@ class TileReshape(TileOp):
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
         return tile.reshape((*attrs["shape"], *tile.shape[rank:]))
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return (b.reshaped(g, tile_type(self.operands[0].type).shape),)
 
 
 class TilePermute(TileOp):
@@ -291,6 +379,11 @@ class TilePermute(TileOp):
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
         return tile.transpose((*attrs["perm"], *range(rank, tile.ndim)))
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        perm: tuple[int, ...] = self.attrs["perm"]
+        return (b.one(TilePermute, [g], {"perm": tuple(perm.index(d) for d in range(len(perm)))}),)
+
 
 class TileSlice(TileOp):
     """Part of a tile value. Operands: tile, one start per dimension; attributes `shape`, `dims`, `steps` as in
@@ -298,6 +391,7 @@ class TileSlice(TileOp):
 
     __slots__ = ()
     NAME = "tile.slice"
+    PLACES = 1
     COOPERATIVE = True
 
     @classmethod
@@ -317,6 +411,14 @@ class TileSlice(TileOp):
                 at[dim] = at[dim] + along * step
         return tile[tuple(at)]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        if -1 in self.attrs["dims"]:
+            b.refuse(self, "a view that repeats elements has no derivative; use tg.tile_broadcast")
+        whole = b.one(BufNew, [b.zero(adjoint_of(self.operands[0]))], {"storage": "register"})
+        b.emit(BufWrite, [b.one(BufView, [whole, *(b.primal(i) for i in self.operands[1:])], self.attrs), g])
+        return (b.one(BufRead, [whole]), *[None] * (len(self.operands) - 1))
+
 
 class TileExtract(TileOp):
     """Operands: tile, indices. The element (or component) there: the value form of `buf.get`. A lane op; the index may
@@ -324,10 +426,20 @@ class TileExtract(TileOp):
 
     __slots__ = ()
     NAME = "tile.extract"
+    PLACES = 1
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         return [accessed(tile_type(operands[0], partial=True), operands[1:])]
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        operands = [b.accumulator(self.operands[0]), g, *(b.primal(i) for i in self.operands[1:])]
+        if b.together(self):
+            b.once(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
+        else:
+            b.emit(BufUpdate, operands, {"op": "add"})
+        return [None] * len(self.operands)
 
 
 class TileGather(TileOp):
@@ -335,6 +447,7 @@ class TileGather(TileOp):
 
     __slots__ = ()
     NAME = "tile.gather"
+    PLACES = 1
     COOPERATIVE = True
 
     @classmethod
@@ -356,6 +469,13 @@ class TileGather(TileOp):
         inside = (at >= 0) & (at < n)
         taken = np.take(tile, np.where(inside, at, 0), axis)
         return np.where(inside.reshape((-1,) + (1,) * (tile.ndim - axis - 1)), taken, np.zeros_like(taken))
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        tile = adjoint_of(self.operands[0])
+        whole = b.one(BufNew, [b.zero(tile)], {"storage": "register"})
+        _add_at(b, whole, g, b.primal(self.operands[1]), self.attrs["axis"])
+        return b.one(BufRead, [whole]), None
 
 
 class TileConcat(TileOp):
@@ -384,6 +504,19 @@ class TileConcat(TileOp):
     def ref(attrs: Attrs, *tiles_and_rank: Any) -> np.ndarray:
         *tiles, _ = tiles_and_rank
         return np.concatenate(tiles, attrs["axis"])
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        axis: int = self.attrs["axis"]
+        first = 0
+        out: list[Value | None] = []
+        for operand in self.operands:
+            shape = tile_type(operand.type).shape
+            starts = [b.const(first if d == axis else 0, int32) for d in range(len(shape))]
+            attrs = {"shape": shape, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
+            out.append(b.one(TileSlice, [g, *starts], attrs))
+            first += shape[axis]
+        return out
 
 
 def reduced_shape(shape: Sequence[int], axis: int | None, keepdims: bool) -> tuple[int, ...]:
@@ -417,6 +550,25 @@ class TileReduce(TileOp):
         partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
         return [TileType(tile.dtype, reduced_shape(tile.shape, axis, attrs["keepdims"]), partial)]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        x = b.primal(self.operands[0])
+        kind = combination(self.regions[0])
+        spread = _spread(b, g, tile_type(x.type, partial=True), self.attrs["axis"])
+        if kind is Add:
+            return (spread,)
+        if kind not in (Min, Max):
+            b.refuse(self, "only sums, minima and maxima have a derivative here")
+        best = _spread(b, b.primal(self.result), tile_type(x.type, partial=True), self.attrs["axis"])
+        hit = b.map(lambda xs: _indicator(b, *xs), [x, best])
+        share = _spread(
+            b,
+            b.summed(hit, self.attrs["axis"], self.attrs["keepdims"]),
+            tile_type(x.type, partial=True),
+            self.attrs["axis"],
+        )
+        return (b.map(lambda xs: _shared(b, *xs), [spread, hit, share]),)
+
 
 class TileArgReduce(TileOp):
     """Attribute `op` in min, max. The row-major index of the extreme element, int32, shape (1,); the lowest index wins
@@ -424,6 +576,7 @@ class TileArgReduce(TileOp):
 
     __slots__ = ()
     NAME = "tile.argreduce"
+    NONDIFFERENTIABLE = "an index has no derivative"
     COOPERATIVE = True
 
     @classmethod
@@ -456,8 +609,154 @@ class TileScan(TileOp):
         require(operands[1] == tile.dtype, f"the identity must be {tile.dtype}, got {operands[1]}")
         return [tile]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        tile = tile_type(self.operands[0].type, partial=True)
+        kind, exclusive = combination(self.regions[0]), self.attrs["exclusive"]
+        full = b.fitted(g, TileType(tile.dtype, tile.shape))
+        if kind is Add:
+            made = _reversed(b, _running_sum(b, _reversed(b, full), exclusive))
+        elif kind in (Min, Max) and not exclusive:
+            made = _segment_sums(b, self, full)
+        else:
+            b.refuse(self, "only running sums, minima and maxima have a derivative")
+            made = full
+        return b.fitted(made, tile), None
+
 
 def dtype_of(t: Type) -> ElementType:
     """The element type of a tile or array."""
     assert isinstance(t, TileType | BufType | ArrayType)
     return t.dtype
+
+
+# Parts of adjoints ---------------------------------------------------------------------------------------------------
+
+
+def adjoint_of(tile: Value) -> TileType:
+    """The type of a tile's adjoint."""
+    from tegula.ops.gradient import adjoint_type
+
+    return tile_type(adjoint_type(tile.type), partial=True)
+
+
+def combination(body: Region) -> type | None:
+    """The op that a reduction's function is, where it is one of its two arguments."""
+    if len(body.ops) != 2 or list(body.terminator.operands) != body.ops[0].results:
+        return None
+    return type(body.ops[0]) if set(body.ops[0].operands) == set(body.args) else None
+
+
+def _spread(b: GradientBuilder, reduced: Value, whole: TileType, axis: int | None) -> Value:
+    """A reduction's result at every element that it was made of."""
+    kept = (
+        (1,) * len(whole.shape)
+        if axis is None
+        else tuple(1 if d == axis else n for d, n in enumerate(whole.shape))
+    )
+    full = b.fitted(
+        reduced, TileType(tile_type(reduced.type, partial=True).dtype, tile_type(reduced.type, True).shape)
+    )
+    made = b.one(TileBroadcast, [b.reshaped(full, kept)], {"shape": whole.shape})
+    return b.fitted(made, TileType(whole.dtype, whole.shape, whole.partial))
+
+
+def _indicator(b: GradientBuilder, x: Value, best: Value) -> Value:
+    """1 for the elements that are the extreme."""
+    t = element(x.type)
+    return b.one(Select, [b.one(Cmp, [x, best], {"pred": "eq"}), b.const(1.0, t), b.const(0.0, t)])
+
+
+def _shared(b: GradientBuilder, g: Value, hit: Value, share: Value) -> Value:
+    """The gradient of an extreme, in equal parts to all elements that are it."""
+    zero = b.const(0.0, element(hit.type))
+    return b.one(Select, [b.one(Cmp, [hit, zero], {"pred": "gt"}), b.one(Div, [g, share]), zero])
+
+
+def _flat(b: GradientBuilder, tile: Value) -> Value:
+    return b.reshaped(tile, (tile_type(tile.type).size,))
+
+
+def _reversed(b: GradientBuilder, tile: Value) -> Value:
+    """The elements in the opposite order."""
+    shape, n = tile_type(tile.type).shape, tile_type(tile.type).size
+    attrs = {"shape": (n,), "dims": (0,), "steps": (-1,)}
+    return b.reshaped(b.one(TileSlice, [_flat(b, tile), b.const(n - 1, int32)], attrs), shape)
+
+
+def _running_sum(b: GradientBuilder, tile: Value, exclusive: bool) -> Value:
+    t = tile_type(tile.type).dtype
+    body = b.region_of([t, t], lambda args: b.one(Add, args))
+    return b.one(TileScan, [tile, b.const(0.0, t)], {"exclusive": exclusive}, [body])
+
+
+def _segment_sums(b: GradientBuilder, scan: TileScan, g: Value) -> Value:
+    """The adjoint of a running extreme: each element that set one gets the gradients up to the next that did. Backwards
+    those are running sums that start afresh where a flag is set."""
+    x = b.fitted(b.primal(scan.operands[0]), tile_type(g.type))
+    whole, n = tile_type(g.type), tile_type(g.type).size
+    largest = combination(scan.regions[0]) is Max
+    pred = "gt" if largest else "lt"
+    better = b.region_of([whole.dtype] * 2, lambda xs: b.one(Max if largest else Min, xs))
+    before = b.one(TileScan, [x, b.primal(scan.operands[1])], {"exclusive": True}, [better])
+    sets = _flat(
+        b, b.map(lambda xs: _number(b, b.one(Cmp, xs, {"pred": pred}), scalar_of(whole.dtype)), [x, before])
+    )
+    flags = b.one(TileFull, [b.const(1.0, whole.dtype)], {"shape": (1,)})
+    if n > 1:
+        rest = {"shape": (n - 1,), "dims": (0,), "steps": (1,)}
+        later = b.one(TileSlice, [sets, b.const(1, int32)], rest)
+        flags = b.one(TileConcat, [later, flags], {"axis": 0})
+    pairs = b.map(lambda xs: _pair(b, *xs), [_flat(b, g), flags])
+    t = tile_type(pairs.type).dtype
+    body = b.region_of([t, t], lambda xs: _start_afresh(b, *xs))
+    sums = _reversed(b, b.one(TileScan, [_reversed(b, pairs), b.const(0.0, t)], {"exclusive": False}, [body]))
+    made = b.map(lambda xs: b.one(Mul, [xs[0], b.components_of(xs[1])[0]]), [sets, sums])
+    return b.reshaped(made, whole.shape)
+
+
+def _number(b: GradientBuilder, flag: Value, to: DType) -> Value:
+    return b.as_scalar(flag, to)
+
+
+def _pair(b: GradientBuilder, x: Value, y: Value) -> Value:
+    return b.one(VecMake, [x, y], {"type": VecType(2, scalar_of(element(x.type)))})
+
+
+def _start_afresh(b: GradientBuilder, total: Value, item: Value) -> Value:
+    """(sum, flag) and the next (value, flag)."""
+    (s, f), (x, flag) = b.components_of(total), b.components_of(item)
+    fresh = b.one(Cmp, [flag, b.const(0.0, element(flag.type))], {"pred": "gt"})
+    return _pair(b, b.one(Select, [fresh, x, b.one(Add, [s, x])]), b.one(Max, [f, flag]))
+
+
+def _add_at(b: GradientBuilder, whole: Value, g: Value, index: Value, axis: int) -> None:
+    """whole[..., index[k], ...] += g[..., k, ...] for every k, those outside left out."""
+    shape = tile_type(g.type).shape
+    n = adjoint_shape(whole)[axis]
+    part = tuple(1 if d == axis else size for d, size in enumerate(shape))
+    attrs = {"shape": part, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
+    zero, body = b.const(0, int32), Region([int32])
+
+    def starts(at: Value) -> list[Value]:
+        return [at if d == axis else zero for d in range(len(shape))]
+
+    def add(at: Value) -> None:
+        view = b.one(BufView, [whole, *starts(at)], attrs)
+        row = b.one(TileSlice, [g, *starts(body.args[0])], attrs)
+        b.emit(BufWrite, [view, b.map(lambda xs: b.one(Add, xs), [b.one(BufRead, [view]), row])])
+
+    outer, b.region = b.region, body
+    at = b.as_scalar(b.one(TileExtract, [index, body.args[0]]), int32)
+    low, size = (b.one(Cmp, [at, zero], {"pred": "lt"}), b.const(n, int32))
+    at = b.one(Select, [low, b.one(Add, [at, size]), at])
+    inside = [b.one(Cmp, [at, zero], {"pred": "ge"}), b.one(Cmp, [at, size], {"pred": "lt"})]
+    b.branch(b.one(And, inside), lambda: add(at))
+    b.emit(Yield, [])
+    b.region = outer
+    b.emit(For, [zero, b.const(shape[axis], int32), b.const(1, int32)], None, [body])
+
+
+def adjoint_shape(buffer: Value) -> tuple[int, ...]:
+    assert isinstance(buffer.type, BufType)
+    return buffer.type.shape

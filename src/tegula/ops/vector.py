@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Region
+from tegula.ir import Region, Value
 from tegula.ops.base import TileOp, element, require
-from tegula.types import DType, Type, components, element_shape, scalar_of
+from tegula.ops.scalar import And, Cmp, Const, Select
+from tegula.types import DType, Type, bool_, components, element_shape, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.ops.gradient import GradientBuilder
 
 Attrs = Mapping[str, Any]
 
@@ -36,6 +40,10 @@ class VecMake(TileOp):
         shape = operands[0].shape + element_shape(attrs["type"])
         return np.stack(operands, -1).reshape(shape)
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        return b.components_of(g)
+
 
 class VecSplat(TileOp):
     """A vector or matrix (attribute `type`) with the operand in every component."""
@@ -58,6 +66,13 @@ class VecSplat(TileOp):
         shape = element_shape(attrs["type"])
         return np.broadcast_to(x.reshape(x.shape + (1,) * len(shape)), x.shape + shape).copy()
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        first, *rest = b.components_of(g)
+        for part in rest:
+            first = b.plus(first, part)
+        return (first,)
+
 
 def _check_indices(composite: Type, indices: Sequence[Type]) -> DType:
     t = element(composite)
@@ -68,11 +83,26 @@ def _check_indices(composite: Type, indices: Sequence[Type]) -> DType:
     return scalar_of(t)
 
 
+def _inside(b: GradientBuilder, index: Value, n: int) -> Value:
+    """Whether an index is one of n."""
+    t = element(index.type)
+    if isinstance(index.owner, Const):
+        return b.const(0 <= index.owner.attrs["value"] < n, bool_)
+    low = b.one(Cmp, [index, b.const(0, t)], {"pred": "ge"})
+    return b.one(And, [low, b.one(Cmp, [index, b.const(n, t)], {"pred": "lt"})])
+
+
+def _or_last(b: GradientBuilder, index: Value, n: int) -> Value:
+    """The index that `vec.extract` reads."""
+    return b.one(Select, [_inside(b, index, n), index, b.const(n - 1, element(index.type))])
+
+
 class VecExtract(TileOp):
     """Component of a vector (one index) or entry of a matrix (two); an index outside gives the last component."""
 
     __slots__ = ()
     NAME = "vec.extract"
+    PLACES = 1
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
@@ -87,12 +117,20 @@ class VecExtract(TileOp):
         ]
         return composite[(np.arange(len(composite)), *(i.astype(np.intp) for i in at))]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        composite, *indices = self.operands
+        zero, shape = b.zero(b.primal(composite).type), element_shape(element(composite.type))
+        at = [_or_last(b, b.primal(i), n) for i, n in zip(indices, shape, strict=True)]
+        return (b.one(VecInsert, [zero, g, *at]), *[None] * len(indices))
+
 
 class VecInsert(TileOp):
     """Operands: composite, value, indices. The composite with one component replaced; an index outside changes none."""
 
     __slots__ = ()
     NAME = "vec.insert"
+    PLACES = 2
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
@@ -109,3 +147,13 @@ class VecInsert(TileOp):
         out = composite.copy()
         out[(inside.nonzero()[0], *(i[inside].astype(np.intp) for i in indices))] = value[inside]
         return out
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        (g,) = grads
+        composite, value, *indices = self.operands
+        at, shape = [b.primal(i) for i in indices], element_shape(element(composite.type))
+        zero = b.zero(b.primal(value).type)
+        part = b.one(VecExtract, [g, *at])
+        for i, n in zip(at, shape, strict=True):
+            part = b.one(Select, [_inside(b, i, n), part, zero])
+        return (b.one(VecInsert, [g, zero, *at]), part, *[None] * len(indices))

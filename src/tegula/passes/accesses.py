@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, Value
-from tegula.ops.buffer import BufGet, BufReshape, BufSet, BufUpdate, BufView
+from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.control import For, If
 from tegula.ops.convert import Cast
 from tegula.ops.indexing import nonnegative
@@ -33,8 +33,8 @@ def accesses(op: Op, guards: tuple[tuple[Value, bool], ...] = ()) -> Iterator[Ac
     """The element accesses of an op and those nested in it."""
     if isinstance(op, BufGet):
         yield Access(op, "read", op.operands[0], tuple(op.operands[1:]), guards)
-    elif isinstance(op, BufSet | BufUpdate):
-        kind = "write" if isinstance(op, BufSet) else "atomic"
+    elif isinstance(op, BufSet | BufUpdate | BufExchange):
+        kind = "atomic" if isinstance(op, BufUpdate) else "write"
         yield Access(op, kind, op.operands[0], tuple(op.operands[2:]), guards)
     for position, region in enumerate(op.regions):
         inner = (*guards, (op.operands[0], position == 0)) if isinstance(op, If) else guards

@@ -34,11 +34,16 @@ from tegula.verify import verify
 Observer = Callable[[str, Kernel], None]
 
 
+def check(kernel: Kernel) -> None:
+    """Errors for cooperative ops that only some threads of a block reach."""
+    verify(kernel)
+    _raise(check_cooperation(kernel, analyse(kernel)))
+
+
 def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
     """What every target shares: cooperation is checked, objects become values, popped tiles are released, arithmetic is
     simplified and fused."""
-    verify(kernel)
-    _raise(check_cooperation(kernel, analyse(kernel)))
+    check(kernel)
     promote_buffers(kernel)
     _seen("promote_buffers", kernel, observe)
     _raise(release_stages(kernel))

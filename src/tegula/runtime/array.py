@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from tegula.ir import AccessClass
 from tegula.lang.annotations import ArrayAnnotation, array_annotation
 from tegula.runtime.device import CPU, Device, get_device
+from tegula.runtime.recording import recording
 from tegula.types import (
     DType,
     ElementType,
@@ -18,9 +19,11 @@ from tegula.types import (
     element_bytes,
     element_shape,
     element_type,
+    float32,
     from_numpy,
     scalar_of,
     to_numpy,
+    with_scalar,
 )
 
 MAP_ALIGNMENT, MAP_STRIDES, MAP_LENGTHS = 16, 1 << 40, 1 << 32
@@ -91,16 +94,16 @@ class array:
     __slots__ = (
         *(
             "_data",
+            "_grad",
+            "_requires_grad",
             "access",
             "device",
             "dtype",
-            "grad",
             "high",
             "launch_id",
             "low",
             "ndim",
             "packed",
-            "requires_grad",
         ),
         "writeable",
     )
@@ -163,8 +166,8 @@ class array:
         self.dtype = dtype
         self.ndim = rank
         self.device = device
-        self.grad: array | None = None
-        self.requires_grad = False
+        self._grad: array | None = None
+        self._requires_grad = False
         self._describe(data, rank)
 
     def _describe(self, data: np.ndarray, rank: int) -> None:
@@ -221,6 +224,45 @@ class array:
     def is_contiguous(self) -> bool:
         return self.access.dense
 
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to the array; TypeError where its elements are no floats."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if wanted and not scalar_of(self.dtype).is_float:
+            raise TypeError(f"an array of {self.dtype} has no gradient: only floats do")
+        self._requires_grad = bool(wanted)
+        if not wanted:
+            self._grad = None
+
+    @property
+    def grad(self) -> array | None:
+        """The gradient: an array of the same shape, zeros at first; None unless `requires_grad`. Its elements are
+        those of the array's, float32 for 8-bit floats. A view shows the part of the gradient that is its own."""
+        if self._grad is None and self._requires_grad:
+            scalar = scalar_of(self.dtype)
+            wide = with_scalar(self.dtype, float32) if scalar.bits == 8 else self.dtype
+            self._grad = zeros(self.shape, wide, self.device)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: array | None) -> None:
+        if value is not None and value.shape != self.shape:
+            raise ValueError(
+                f"the gradient of an array of shape {self.shape} cannot have shape {value.shape}"
+            )
+        self._grad = value
+        self._requires_grad = value is not None
+
+    def _view(self, data: np.ndarray, dtype: ElementType, grad: Callable[[array], array] | None) -> array:
+        """An array on part of the same memory; `grad` makes the same view of the gradient."""
+        made = wrap(data, dtype, self.device)
+        if grad is not None and self.grad is not None:
+            made._grad, made._requires_grad = grad(self.grad), True
+        return made
+
     # Conversions -----------------------------------------------------------------------------------------------------
 
     def numpy(self) -> np.ndarray:
@@ -271,6 +313,8 @@ class array:
     def fill_(self, value: object) -> array:
         """Set every element."""
         _filled(self._data, self.device, value)
+        if recording.on:
+            recording.written(self)
         return self
 
     def zero_(self) -> array:
@@ -285,6 +329,8 @@ class array:
                 f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
             )
         _copied(self._data, self.device, data, where)
+        if recording.on:
+            recording.written(self)
         return self
 
     # Views -----------------------------------------------------------------------------------------------------------
@@ -294,7 +340,7 @@ class array:
         entries = index if isinstance(index, tuple) else (index,)
         if len(entries) > self.ndim or not all(isinstance(i, int | np.integer | slice) for i in entries):
             raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
-        return wrap(self._data[(*entries, ...)], self.dtype, self.device)
+        return self._view(self._data[(*entries, ...)], self.dtype, lambda g: g[index])
 
     def reshape(self, shape: int | Sequence[int]) -> array:
         """The same elements under another shape, without a copy; ValueError where that is impossible."""
@@ -304,7 +350,7 @@ class array:
             raise ValueError(
                 f"an array with strides {self.strides} cannot be reshaped to {shape} without a copy"
             ) from None
-        return wrap(made, self.dtype, self.device)
+        return self._view(made, self.dtype, lambda g: g.reshape(shape))
 
     def flatten(self) -> array:
         """The same elements with one dimension."""
@@ -314,7 +360,7 @@ class array:
         """The dimensions reordered (reversed by default), as a view."""
         order = tuple(axes) if axes is not None else tuple(reversed(range(self.ndim)))
         inner = tuple(range(self.ndim, self._data.ndim))
-        return wrap(self._data.transpose(order + inner), self.dtype, self.device)
+        return self._view(self._data.transpose(order + inner), self.dtype, lambda g: g.transpose(axes))
 
     def view(self, dtype: object) -> array:
         """The same memory under an element type of the same size."""

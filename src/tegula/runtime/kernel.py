@@ -67,6 +67,8 @@ class Kernel(KernelDef):
         """Compiled forms by what `resolve` makes of the arguments."""
         self.ready: Ready = {}
         self.latest: Specialisation | None = None
+        self.adjoints: dict[tuple[int, ...], Any] = {}
+        """Its adjoint kernels, by the positions of the arrays that have gradients."""
         self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []
         """Block sizes that the roles need, by what the captured names were (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
@@ -111,6 +113,7 @@ class Kernel(KernelDef):
         """Forget all compiled forms."""
         self.ready.clear()
         self.forms.clear()
+        self.adjoints.clear()
         self._forms.clear()
         self.role_threads.clear()
         self.latest = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -15,12 +15,14 @@ import numpy as np
 from tegula.backend import pool
 from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
+from tegula.runtime.adjoint import Adjoint, adjoint_of, gradients
 from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel
+from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
-from tegula.runtime.resolve import resolve, role_threads
+from tegula.runtime.resolve import ours, resolve, role_threads
 from tegula.runtime.store import disk_cache
 
 if TYPE_CHECKING:
@@ -122,12 +124,9 @@ def launch(
     same, or says it for a kernel without arrays. `stream`: of a CUDA device, by default that of this thread.
     `block_dim`: threads per block, 1 to 1024 (256). `max_blocks` is accepted and changes nothing. On the CPU the launch
     is complete on return; on a GPU it runs later, and what the kernel found is raised when its stream is next waited
-    for. LaunchError for arguments that do not fit; CompileError for a kernel that is wrong; RunError for what it found
-    while it ran."""
-    if adjoint or adj_inputs or adj_outputs:
-        raise LaunchError(
-            "gradients are not available yet", "launch without adjoint=, adj_inputs= and adj_outputs="
-        )
+    for. `adjoint`: run the kernel's adjoint instead, with `adj_inputs` and `adj_outputs` as the gradients of the
+    arguments (None: their own); `record_tape`: whether an open tape records the launch. LaunchError for arguments that
+    do not fit; CompileError for a kernel that is wrong; RunError for what it found while it ran."""
     if record_cmd:
         raise LaunchError(
             "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
@@ -137,7 +136,47 @@ def launch(
     dims = (dim,) if type(dim) is int else _dims(dim)
     if type(block_dim) is not int:
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
-    _run(kernel, dims, block_dim, inputs, outputs, device, stream)
+    if adjoint:
+        grads = [*_padded(adj_inputs, len(inputs)), *_padded(adj_outputs, len(outputs))]
+        made = plan(tuple(map(_whole, dims)), block_dim)
+        if not run_adjoint(kernel, made, (*inputs, *outputs), grads, stream):
+            help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
+            raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
+        return
+    if adj_inputs or adj_outputs:
+        raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
+    _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
+
+
+def _padded(grads: Sequence[Any], count: int) -> list[Any]:
+    if len(grads) > count:
+        raise LaunchError(
+            f"{len(grads)} gradients are given for {count} arguments", "give one for each, or None"
+        )
+    return [*grads, *[None] * (count - len(grads))]
+
+
+def run_adjoint(
+    kernel: Kernel,
+    plan: Plan,
+    args: Sequence[Any],
+    grads: Sequence[Any] = (),
+    stream: Stream | None = None,
+    check: Callable[[Adjoint], None] | None = None,
+) -> bool:
+    """Run the adjoint of a launch with these arguments: it takes the gradients of what the launch wrote, clears them,
+    and adds to those of what it read. `grads`: gradient arrays in the place of the arguments' own; `check` may raise
+    before anything runs. False where no argument has a gradient."""
+    args = ours(kernel, tuple(args))
+    found = gradients(args, grads)
+    if not found:
+        return False
+    adjoint = adjoint_of(kernel, tuple(found))
+    compiled, packed, other = resolve(adjoint, plan, (*args, *found.values()))
+    if check is not None:
+        check(adjoint)
+    compiled.launch(plan.blocks, packed, (*args, *found.values()), stream, other)
+    return True
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -185,6 +224,7 @@ def _run(
     outputs: Sequence[Any],
     device: Device | str | None = None,
     stream: Stream | None = None,
+    record: bool = True,
 ) -> None:
     if type(inputs) not in LISTS or type(outputs) not in LISTS:
         inputs, outputs = _list("inputs", inputs), _list("outputs", outputs)
@@ -207,6 +247,8 @@ def _run(
             "leave out device=, or copy the arrays there: a.to(device)",
         )
     compiled.launch(made.blocks, packed, args, stream, other)
+    if recording.on:
+        recording.launched(kernel, made, ours(kernel, args), compiled.writes, record)
 
 
 LISTS = (list, tuple)

@@ -30,7 +30,7 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     """The compiled form for these arguments, their bytes, and whether one is another library's array. LaunchError for
     arguments that do not fit."""
     given = args
-    args = _ours(kernel, args)
+    args = ours(kernel, args)
     other = args is not given
     found = kernel.quick(plan, args)
     if found is not None:
@@ -57,7 +57,7 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     return compiled, b"".join([data for _, data in packed]) + plan.packed, other
 
 
-def _ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments with those of other libraries as ours."""
     if KNOWN.issuperset(map(type, args)):
         return args
@@ -89,7 +89,7 @@ def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
     for captured, threads in kernel.role_threads:
         if all(map(unchanged, captured)):
             return threads
-    packed = _packed(kernel, _ours(kernel, tuple(args)))
+    packed = _packed(kernel, ours(kernel, tuple(args)))
     launch = LaunchClass(ndim, WARP_GROUP, (True,) * (ndim - 1) + (False,), True, False)
     wanted = specialisation([SPECIALISATIONS[n] for n, _ in packed], launch, ())
     traced = kernel.trace(wanted.types, launch, wanted.access, library())

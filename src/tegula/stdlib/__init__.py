@@ -1,6 +1,7 @@
 """The standard library, written in the language itself. Importing it fills the registry."""
 
 from tegula.stdlib import (
+    derivatives,
     elementary,
     error_function,
     exponential,
@@ -17,6 +18,7 @@ SIXTEEN_BIT: frozenset[str] = frozenset(name for name in FUNCTIONS if not name.s
 __all__ = [
     "FUNCTIONS",
     "SIXTEEN_BIT",
+    "derivatives",
     "elementary",
     "error_function",
     "exponential",

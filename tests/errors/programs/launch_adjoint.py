@@ -1,4 +1,4 @@
-"""A gradient asked for."""
+"""A gradient asked for where no array has one."""
 
 import tegula as tg
 

@@ -25,7 +25,7 @@ from tegula.ir import Kernel, Op, Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
-from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufUpdate, BufView, BufWrite
+from tegula.ops.buffer import BufExchange, BufNew, BufRead, BufReshape, BufUpdate, BufView, BufWrite
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
 from tegula.ops.group import (
@@ -468,6 +468,17 @@ class _Walk:
             update = swap_until_unchanged if scalar.bits == 64 or scalar.is_float else atomic
             update(self.code, kind, at, scalar, value)
 
+    def buf_exchange(self, op: Op) -> None:
+        """Once per lane, atomically: an exchange of 32 bits is one instruction, others are compare-and-swap loops."""
+        s = self.s
+        pointer, t, stride = accessed(s, op, s.buffers[op.operands[0]], op.operands[2:])
+        scalar = scalar_of(t)
+        exchange = atomic if scalar.bits == 32 else swap_until_unchanged
+        s.scalars[op.result] = tuple(
+            exchange(self.code, "exch", s.memory.offset(pointer, str(c * stride), scalar), scalar, value)
+            for c, value in enumerate(s.components(op.operands[1]))
+        )
+
     def gather(self, op: Op) -> None:
         s, layout = self.s, self.s.layouts[op.result]
         source, index, axis = s.buffers[op.operands[0]], s.buffers[op.operands[1]], op.attrs["axis"]
@@ -680,6 +691,7 @@ _RULES: dict[type[Op], Any] = {
     BufRead: _Walk.buf_read,
     BufWrite: _Walk.buf_write,
     BufUpdate: _Walk.buf_update,
+    BufExchange: _Walk.buf_exchange,
     BufView: _on_state(lower_access),  # type: ignore[arg-type]
     BufReshape: _on_state(lower_access),  # type: ignore[arg-type]
     ArrayView: _on_state(array_view),  # type: ignore[arg-type]

@@ -1,0 +1,110 @@
+"""Calls of functions whose derivative is not that of their body: those of the standard library that have one, and
+functions with `@func_grad`."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tegula import errors as E
+from tegula.ir import Region, Value
+from tegula.lang.definition import FuncDef
+from tegula.lang.flow import Flow
+from tegula.lang.state import RETURN, Frame
+from tegula.ops.base import element
+from tegula.ops.builder import OpBuilder
+from tegula.ops.control import Yield
+from tegula.ops.gradient import Call, adjoint_type, has_adjoint
+from tegula.types import is_element
+
+if TYPE_CHECKING:
+    from tegula.lang.calls import Calls
+
+
+def derivative(tracer: Calls, f: FuncDef, chosen: FuncDef) -> FuncDef | None:
+    """The function that gives the adjoints of another one's arguments; None where that is differentiated as it is
+    written."""
+    if chosen.gradient is not None:
+        return chosen.gradient
+    return tracer.library.get(f"_{f.name}_adjoint") if f is tracer.library.get(f.name) else None
+
+
+def call_with_derivative(
+    tracer: Calls, chosen: FuncDef, rule: FuncDef, ordered: Sequence[Any], node: ast.AST | None
+) -> Any:
+    """A `call` op of a function of elements, with its body and its adjoint."""
+    builder = tracer.builder
+    args: list[Value] = []
+    for p, x in zip(chosen.definition.parameters, ordered, strict=True):
+        made = builder.value(x, p.annotation if is_element(p.annotation) else None)
+        if not is_element(made.type):
+            what = f"{chosen.name} has a gradient of its own, so it takes scalars, vectors and matrices only"
+            raise E.TypeMismatch(tracer.location(node), what=what)
+        args.append(made)
+    body = Region([v.type for v in args])
+    tracer.differentiable = False
+    try:
+        with tracer.within(body):
+            result = tracer.inlined(chosen.replay or chosen, body.args, node)
+            builder.emit(Yield, _values(builder, result))
+        made = [v.type for v in body.terminator.operands]
+        adjoint = Region([*(v.type for v in args), *made, *(adjoint_type(t) for t in made if has_adjoint(t))])
+        with tracer.within(adjoint):
+            if rule is chosen.gradient:
+                grown = _accumulated(
+                    tracer, rule, adjoint.args[: len(args)], adjoint.args[len(args) + len(made) :]
+                )
+            else:
+                grown = _values(builder, tracer.call_function(rule, list(adjoint.args), {}, node))
+            builder.emit(Yield, grown)
+    finally:
+        tracer.differentiable = True
+    results = builder.emit(Call, args, {"name": chosen.name}, [body, adjoint])
+    return tuple(results) if isinstance(result, tuple) else results[0]
+
+
+def _values(builder: OpBuilder, result: Any) -> list[Value]:
+    """What a function returned, as values."""
+    return [builder.value(x) for x in (result if isinstance(result, tuple) else (result,))]
+
+
+def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Sequence[Value]) -> list[Value]:
+    """What a gradient function adds to `tg.adjoint[x]` for each float argument x: those are variables of it."""
+    d, builder = rule.definition, tracer.builder
+    names = [p.name for p in d.parameters]
+    if len(names) != len(args) + len(grads):
+        wanted = f"{len(args)} arguments and {len(grads)} results"
+        what = f"{rule.name} is the gradient of a function of {wanted}, but has {len(names)} parameters"
+        help = "its parameters are the function's, then the adjoint of each result that is a float"
+        raise E.WrongArguments(d.location, what=what, help=help)
+    tree = _Adjoints(names[: len(args)]).visit(copy.deepcopy(d.source.tree))
+    flow = Flow(tree)
+    bound: dict[str, Any] = {RETURN: False, **dict(zip(names, [*args, *grads], strict=True))}
+    grown = [_variable(n) for n, v in zip(names, args, strict=False) if has_adjoint(v.type)]
+    for name, value in zip(names, args, strict=False):
+        if has_adjoint(value.type):
+            bound[_variable(name)] = builder.const(0.0, element(adjoint_type(value.type)))
+    flow.read_by_nested |= set(grown)
+    frame = Frame(d.source, flow, tracer.captures.lookup(d), bound, builder.loc, identity=rule)
+    tracer.inline(frame, tree.body, rule.name, None)
+    return [builder.value(frame.names[name]) for name in grown]
+
+
+def _variable(name: str) -> str:
+    return f"adjoint[{name}]"
+
+
+class _Adjoints(ast.NodeTransformer):
+    """`tg.adjoint[x]` as a variable of its own."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = set(names)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        of = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
+        if of != "adjoint" or not isinstance(node.slice, ast.Name) or node.slice.id not in self.names:
+            return node
+        return ast.copy_location(ast.Name(_variable(node.slice.id), node.ctx), node)

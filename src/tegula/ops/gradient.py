@@ -1,0 +1,237 @@
+"""What adjoints are written with: the builder that an op's `adjoint` gets, and ops that only gradients need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.base import PUBLIC, TileOp, element, require
+from tegula.ops.control import If, Yield
+from tegula.ops.indexing import KernelBuilder
+from tegula.ops.lane import LaneIndex, TileFromLanes
+from tegula.ops.tile import (
+    TileExtract,
+    TileFillAbsent,
+    TileFull,
+    TileLoad,
+    TileMarkPartial,
+    TileReshape,
+    TileStore,
+)
+from tegula.types import (
+    ArrayType,
+    BufType,
+    DType,
+    ElementType,
+    TileType,
+    Type,
+    float32,
+    int32,
+    is_element,
+    scalar_of,
+    with_scalar,
+)
+
+Attrs = Mapping[str, Any]
+
+
+def adjoint_type(t: Type) -> Type:
+    """The type of a value's adjoint: its own; float32 in the place of 8-bit floats."""
+    if isinstance(t, TileType):
+        return TileType(_wide(t.dtype), t.shape, t.partial)
+    if isinstance(t, BufType):
+        return BufType(_wide(t.dtype), t.shape, t.storage, t.partial)
+    if isinstance(t, ArrayType):
+        return ArrayType(_wide(t.dtype), t.ndim)
+    return _wide(t) if is_element(t) else t
+
+
+def _wide(t: ElementType) -> ElementType:
+    scalar = scalar_of(t)
+    return with_scalar(t, float32) if scalar.is_float and scalar.bits == 8 else t
+
+
+def has_adjoint(t: Type) -> bool:
+    """Whether values of a type can carry a gradient: floats, and tiles, objects and arrays of them."""
+    if isinstance(t, TileType | BufType | ArrayType):
+        t = t.dtype
+    return is_element(t) and scalar_of(t).is_float
+
+
+class GradientBuilder(KernelBuilder):
+    """Builds adjoint ops. Values named in its methods are the forward kernel's.
+
+    The adjoint of a scalar that differs between lanes is each lane's own. That of a uniform one, where all lanes reach
+    it, is one value for the block: the sum over the lanes."""
+
+    __slots__ = ()
+
+    # Given by the pass -----------------------------------------------------------------------------------------------
+
+    def primal(self, value: Value) -> Value:
+        """The forward value, computed again; 8-bit floats as float32."""
+        raise NotImplementedError
+
+    def wanted(self, value: Value) -> bool:
+        """Whether a gradient flows to a value."""
+        raise NotImplementedError
+
+    def shadow(self, memory: Value) -> Value:
+        """The gradient of an array, tile object or view: memory of the same shape."""
+        raise NotImplementedError
+
+    def together(self, op: TileOp) -> bool:
+        """Whether all lanes reach a lane op with equal operands: it then counts once."""
+        raise NotImplementedError
+
+    def accumulator(self, tile: Value) -> Value:
+        """A tile object, zero at first, whose elements are added to the adjoint of a tile value."""
+        raise NotImplementedError
+
+    def element_adjoint(self, body: Region, position: int) -> Region | None:
+        """The derivative of a mapped function by one of its arguments, times a last argument; None where it is 0."""
+        raise NotImplementedError
+
+    def inlined(self, body: Region, args: Sequence[Value]) -> list[Value]:
+        """A copy of the region's ops here; what it yields."""
+        raise NotImplementedError
+
+    def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
+        """Report that a gradient would flow where none can."""
+        raise NotImplementedError
+
+    def plain(self, value: Value) -> Value:
+        """The forward value in its own type."""
+        raise NotImplementedError
+
+    def check_writers(self, op: TileOp, value: Value, indices: Sequence[Value]) -> None:
+        """Refuse a write of one element by several lanes, each with a value of its own."""
+        raise NotImplementedError
+
+    # Building --------------------------------------------------------------------------------------------------------
+
+    def zero(self, t: Type) -> Value:
+        """Zero of an adjoint's type."""
+        if not isinstance(t, TileType):
+            return self.const(0.0, element(t))
+        made = self.one(TileFull, [self.const(0.0, t.dtype)], {"shape": t.shape})
+        return self.one(TileMarkPartial, [made]) if t.partial else made
+
+    def fitted(self, tile: Value, t: Type) -> Value:
+        """A tile with the absent lanes that `t` has, or without."""
+        assert isinstance(tile.type, TileType) and isinstance(t, TileType)
+        if tile.type.partial == t.partial:
+            return tile
+        return self.one(TileMarkPartial if t.partial else TileFillAbsent, [tile])
+
+    def scaled(self, x: Value, factor: float) -> Value:
+        return self.one(S.Mul, [x, self.const(factor, element(x.type))])
+
+    def plus(self, a: Value | None, b: Value | None) -> Value | None:
+        """The sum of two adjoints of one value."""
+        if a is None or b is None:
+            return b if a is None else a
+        if isinstance(a.type, TileType):
+            return self.map(lambda xs: self.one(S.Add, xs), [a, b])
+        return self.one(S.Add, [a, b])
+
+    def summed(self, tile: Value, axis: int | None = None, keepdims: bool = False) -> Value:
+        """`tile_sum`."""
+        return PUBLIC["tile_sum"](self, tile, axis, keepdims)
+
+    def total(self, tile: Value) -> Value:
+        """The sum of all elements, as a scalar, vector or matrix."""
+        return self.one(TileExtract, [self.summed(tile), self.const(0, int32)])
+
+    def block_sum(self, x: Value) -> Value:
+        """The sum of the lanes' values."""
+        attrs = {"lanes": self.lanes, "preserve_type": True, "partial": self.partial}
+        return self.total(self.one(TileFromLanes, [x], attrs))
+
+    def from_first(self, x: Value) -> Value:
+        """x in lane 0, zero in the others."""
+        first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
+        return self.one(S.Select, [first, x, self.zero(x.type)])
+
+    def once(self, body: Callable[[], object]) -> None:
+        """Lane 0 alone does what `body` builds."""
+        first = self.one(S.Cmp, [self.one(LaneIndex, []), self.const(0, int32)], {"pred": "eq"})
+        self.branch(first, body)
+
+    def branch(self, condition: Value, body: Callable[[], object]) -> None:
+        """What `body` builds, where the condition holds."""
+        regions, outer = [Region(), Region()], self.region
+        for region, build in zip(regions, (body, lambda: None), strict=True):
+            self.region = region
+            build()
+            self.emit(Yield, [])
+        self.region = outer
+        self.emit(If, [condition], None, regions)
+
+    def taken(self, array: Value, index: Sequence[Value]) -> Value:
+        """An element of an array, which becomes zero."""
+        assert isinstance(array.type, ArrayType)
+        attrs, t = {"bounds_check": True, "aligned": False}, array.type.dtype
+        shape = (1,) * array.type.ndim
+        tile = self.one(TileLoad, [array, self.const(0.0, t), *index], {**attrs, "shape": shape})
+        self.emit(TileStore, [array, self.zero(tile.type), *index], attrs)
+        return self.one(TileExtract, [tile, *(self.const(0, int32) for _ in index)])
+
+    def reshaped(self, tile: Value, shape: Sequence[int]) -> Value:
+        assert isinstance(tile.type, TileType)
+        if tile.type.shape == tuple(shape):
+            return tile
+        return self.one(TileReshape, [tile], {"shape": tuple(shape)})
+
+    def as_scalar(self, x: Value, to: DType) -> Value:
+        """x with another scalar type; tiles element by element."""
+        made = self.cast(x, to)
+        assert isinstance(made, Value)
+        return made
+
+
+class Call(TileOp):
+    """A function whose derivative is known by other means than its body. Operands: its arguments. Regions: the body,
+    and its adjoint, whose arguments are those of the body, the body's results and their adjoints, and which yields what
+    the adjoint of each float operand grows by. Attribute `name`. Only kernels that are differentiated have it."""
+
+    __slots__ = ()
+    NAME = "call"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        body, rule = regions
+        made = [v.type for v in body.terminator.operands]
+        require([a.type for a in body.args] == list(operands), "a call's body does not match its operands")
+        adjoints = [adjoint_type(t) for t in made if has_adjoint(t)]
+        require(
+            [a.type for a in rule.args] == [*operands, *made, *adjoints], "a call's adjoint does not match"
+        )
+        return made
+
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        given = [
+            b.zero(r.type) if g is None else g
+            for r, g in zip(self.results, grads, strict=True)
+            if has_adjoint(r.type)
+        ]
+        primals = [b.primal(v) for v in (*self.operands, *self.results)]
+        made = iter(b.inlined(self.regions[1], [*primals, *given]))
+        return [next(made) if has_adjoint(v.type) else None for v in self.operands]
+
+
+class Unreplayable(TileOp):
+    """The result of an op that cannot run a second time; attributes `type`, and `what` it is the result of. No kernel
+    that is compiled has it."""
+
+    __slots__ = ()
+    NAME = "unreplayable"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return [attrs["type"]]
+
+
+__all__ = ["Call", "GradientBuilder", "Unreplayable", "adjoint_type", "has_adjoint"]

@@ -1,0 +1,86 @@
+"""Which values a gradient flows through: those that depend on what is differentiated, and on which results depend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tegula.ir import Op, Region, Value
+from tegula.ops.array import ArrayView
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufReshape, BufView
+from tegula.rewrite import carried_slots
+from tegula.types import ArrayType, BufType, StackType, TileType, is_element, scalar_of
+
+MEMORY = (ArrayType, BufType, StackType)
+
+
+def memory_root(value: Value) -> Value:
+    """The array, object or stack that a view shows."""
+    while isinstance(value.owner, ArrayView | BufView | BufReshape):
+        value = value.owner.operands[0]
+    return value
+
+
+class Activity:
+    """`active`: the values through which a gradient flows. Bools carry none: where a condition changes, a kernel's
+    derivative is not defined. Integers count where floats were rounded to them, so that they can be refused."""
+
+    def __init__(self, body: Region, varied: Iterable[Value], useful: Iterable[Value]) -> None:
+        """`varied`: what is differentiated by; `useful`: what is differentiated."""
+        self.body = body
+        self.kept = set(useful)
+        changed = set(varied)
+        while self._spread(changed, forward=True):
+            pass
+        needed = set(self.kept)
+        while self._spread(needed, forward=False):
+            pass
+        self.active = {v for v in changed if v in needed} | {v for v in self.kept if is_memory(v)}
+
+    def __contains__(self, value: Value) -> bool:
+        return memory_root(value) in self.active
+
+    def _spread(self, known: set[Value], forward: bool) -> bool:
+        before = len(known)
+        for op in self.body.walk():
+            slots = carried_slots(op)
+            if slots is not None:
+                for slot in slots:
+                    if any(v in known for v in slot):
+                        known.update(v for v in slot if carries(v))
+                continue
+            sources, targets = list(_sources(op)), list(_targets(op))
+            first, second = (sources, targets) if forward else (targets, sources)
+            if any(v in known for v in first):
+                known.update(v for v in second if carries(v))
+        return len(known) != before
+
+
+def is_memory(value: Value) -> bool:
+    return isinstance(value.type, MEMORY)
+
+
+def carries(value: Value) -> bool:
+    """Whether a value can hold what depends on a float."""
+    t = value.type
+    if isinstance(t, TileType | ArrayType | BufType | StackType):
+        t = t.dtype
+    return is_element(t) and not scalar_of(t).is_bool
+
+
+def _sources(op: Op) -> Iterator[Value]:
+    """What the results of an op, and what it writes, depend on."""
+    assert isinstance(op, TileOp)
+    for value in op.operands[: op.PLACES]:
+        if not is_memory(value):
+            yield value
+    for effect in op.effects():
+        if effect.value is not None and effect.kind in ("read", "atomic"):
+            yield memory_root(effect.value)
+
+
+def _targets(op: Op) -> Iterator[Value]:
+    yield from (v for v in op.results if not is_memory(v))
+    for effect in op.effects():
+        if effect.value is not None and effect.kind in ("write", "atomic"):
+            yield memory_root(effect.value)

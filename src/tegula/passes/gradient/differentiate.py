@@ -1,0 +1,136 @@
+"""The adjoint of a kernel."""
+
+from __future__ import annotations
+
+from tegula.errors import NoGradient, OverwrittenArray
+from tegula.ir import AccessClass, Kernel, Op, Region, Value
+from tegula.ops.base import TileOp
+from tegula.ops.control import Yield
+from tegula.ops.gradient import Call, Unreplayable, adjoint_type
+from tegula.ops.roles import Roles
+from tegula.passes.gradient.activity import Activity, memory_root
+from tegula.passes.gradient.reverse import Reverse
+from tegula.passes.gradient.rounds import shorten
+from tegula.passes.overlap import overlap
+from tegula.passes.pipeline import check
+from tegula.passes.promote_buffers import promote_buffers
+from tegula.passes.simplify import simplify
+from tegula.passes.uniformity import analyse
+from tegula.rewrite import clone_op, erase_dead
+from tegula.types import ArrayType
+from tegula.verify import verify
+
+PREFIX = "adj_"
+
+
+def differentiate(
+    kernel: Kernel, positions: tuple[int, ...], access: tuple[AccessClass | None, ...]
+) -> Kernel:
+    """The kernel that reads the gradients of what a kernel wrote and adds to those of what it read. Its parameters are
+    the kernel's own, then a gradient for each array at `positions`, with its access class. The forward kernel is
+    changed. NoGradient and OverwrittenArray where there is no right gradient."""
+    check(kernel)
+    _check_roles(kernel)
+    promote_buffers(kernel)
+    simplify(kernel)
+    arrays = [kernel.params[k] for k in positions]
+    body = Region([*(p.type for p in kernel.params), *(adjoint_type(a.type) for a in arrays)])
+    activity = Activity(kernel.body, arrays, arrays)
+    made = Reverse(body, activity, analyse(kernel), kernel.launch.block_dim, kernel.launch.partial)
+    made.loc = kernel.loc
+    made.scope.primals.update(zip(kernel.params, body.args, strict=False))
+    made.scope.shadows.update(zip(arrays, body.args[len(kernel.params) :], strict=True))
+    made.sweep(kernel.body.ops[:-1])
+    made.backwards(kernel.body.ops[:-1])
+    made.emit(Yield, [])
+    names = [*kernel.param_names, *(PREFIX + kernel.param_names[k] for k in positions)]
+    adjoint = Kernel(
+        f"{kernel.name}_adjoint", names, body, kernel.launch, [*kernel.access, *access], kernel.loc
+    )
+    adjoint.captured = kernel.captured
+    inline_calls(body)
+    erase_dead(adjoint, objects=True)
+    verify(adjoint)
+    shorten(adjoint, made.replays)
+    erase_dead(adjoint, objects=True)
+    verify(adjoint)
+    _check_replayed(kernel, adjoint)
+    return adjoint
+
+
+def _check_roles(kernel: Kernel) -> None:
+    for op in kernel.walk():
+        if isinstance(op, Roles):
+            help = "write the kernel without roles for launches that need gradients"
+            raise NoGradient(
+                op.loc, op="a role", why="kernels with roles are not differentiated yet", help=help
+            )
+
+
+def reads(adjoint: Kernel, count: int) -> set[int]:
+    """The positions among the first `count` parameters of the arrays whose elements a kernel reads."""
+    return {
+        adjoint.params.index(memory_root(e.value))
+        for op in adjoint.walk()
+        for e in op.effects()
+        if e.kind in ("read", "atomic")
+        and e.value is not None
+        and memory_root(e.value) in adjoint.params[:count]
+    }
+
+
+def inline_calls(region: Region) -> None:
+    """Put the bodies of functions in the place of their calls."""
+    kept: list[Op] = []
+    mapping: dict[Value, Value] = {}
+    for op in region.ops:
+        op.operands = [mapping.get(v, v) for v in op.operands]
+        for nested in op.regions:
+            if not isinstance(op, Call):
+                _replace(nested, mapping)
+                inline_calls(nested)
+        if not isinstance(op, Call):
+            kept.append(op)
+            continue
+        inner: dict[Value, Value] = dict(zip(op.regions[0].args, op.operands, strict=True))
+        body = Region()
+        for nested in op.regions[0].ops:
+            body.append(clone_op(nested, inner))
+        inline_calls(body)
+        mapping.update(zip(op.results, body.terminator.operands, strict=True))
+        for made in body.ops[:-1]:
+            made.parent = region
+            kept.append(made)
+    region.ops = kept
+
+
+def _replace(region: Region, mapping: dict[Value, Value]) -> None:
+    for op in region.walk():
+        op.operands = [mapping.get(v, v) for v in op.operands]
+
+
+def _check_replayed(kernel: Kernel, adjoint: Kernel) -> None:
+    """Errors for values that the gradient needs and that running ops again does not give."""
+    written = [kernel.params[k] for k in range(len(kernel.params)) if _is_written(kernel, k)]
+    for op in adjoint.walk():
+        if isinstance(op, Unreplayable):
+            raise NoGradient(
+                op.loc, op=op.attrs["what"], why="it cannot run a second time to give its result again"
+            )
+        assert isinstance(op, TileOp)
+        for effect in op.effects():
+            if effect.kind != "read" or effect.value is None or not isinstance(effect.value.type, ArrayType):
+                continue
+            k = adjoint.params.index(memory_root(effect.value))
+            if k < len(kernel.params) and any(
+                w is kernel.params[k] or overlap(kernel, w, kernel.params[k]) for w in written
+            ):
+                raise OverwrittenArray(op.loc, array=kernel.param_names[k])
+
+
+def _is_written(kernel: Kernel, k: int) -> bool:
+    return any(
+        e.kind in ("write", "atomic") and e.value is not None and memory_root(e.value) is kernel.params[k]
+        for op in kernel.walk()
+        for e in op.effects()
+    )

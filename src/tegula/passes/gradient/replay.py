@@ -1,0 +1,307 @@
+"""Running forward ops again in the adjoint kernel, without what they do outside of it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, MutableMapping, Sequence
+from contextlib import contextmanager
+
+from tegula.ir import Op, Region, Value
+from tegula.ops.array import ArrayView
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.gradient import GradientBuilder, Unreplayable, adjoint_type
+from tegula.ops.scalar import Add, Const, Mul
+from tegula.ops.tile import TileEmpty
+from tegula.passes.gradient.activity import Activity, is_memory, memory_root
+from tegula.passes.gradient.rounds import Replay as Again
+from tegula.passes.gradient.scopes import Primals, Scope
+from tegula.rewrite import clone_op
+from tegula.source import Location
+from tegula.types import BufType, DType, TileType, Type, bool_, int32, is_element, scalar_of
+
+CONTROL = (If, For, While)
+Mapping = MutableMapping[Value, Value]
+
+
+SUBSCRIPTS = {
+    **dict.fromkeys(("array.load", "buf.get", "tile.extract"), "reading an element"),
+    **dict.fromkeys(("array.store", "buf.set"), "writing an element"),
+    **dict.fromkeys(("array.atomic", "buf.update"), "updating an element"),
+}
+
+
+def named(op: Op) -> str:
+    """What the user wrote to get the op."""
+    return op.loc.subject or SUBSCRIPTS.get(op.NAME, op.NAME.replace(".", "_"))
+
+
+class Replay(GradientBuilder):
+    """The forward half of the adjoint builder."""
+
+    __slots__ = ("activity", "replays", "scope")
+
+    activity: Activity
+    replays: list[Again]
+    scope: Scope
+
+    @contextmanager
+    def inside(self, region: Region) -> Generator[Scope, None, None]:
+        """Build into a region of its own scope."""
+        outer, outer_region = self.scope, self.region
+        self.scope, self.region = Scope(region, outer), region
+        try:
+            yield self.scope
+        finally:
+            self.scope, self.region = outer, outer_region
+
+    @contextmanager
+    def at(self, loc: Location) -> Generator[None, None, None]:
+        """What is built comes from a place of the source."""
+        before, self.loc = self.loc, loc
+        try:
+            yield
+        finally:
+            self.loc = before
+
+    # Forward sweep ---------------------------------------------------------------------------------------------------
+
+    def sweep(self, ops: Sequence[Op]) -> None:
+        """Run the ops of a region again and keep what the backward sweep over the same ops needs."""
+        for op in ops:
+            with self.at(op.loc):
+                if not isinstance(op, CONTROL) or not self.flows(op):
+                    self.copy(op, Primals(self.scope))
+                elif isinstance(op, If):
+                    self._sweep_branches(op)
+                else:
+                    self._sweep_loop(op)
+            self.add_shadow(op)
+
+    def flows(self, op: Op) -> bool:
+        """Whether a gradient flows through an op or one in it."""
+        return any(r in self.activity for o in op.walk() for r in o.results) or any(
+            self.writes_active(o) for o in op.walk()
+        )
+
+    def writes_active(self, op: Op) -> bool:
+        """Whether an op writes memory that has a gradient."""
+        return any(
+            e.value is not None and e.kind in ("write", "atomic") and e.value in self.activity
+            for e in op.effects()
+        )
+
+    def add_shadow(self, op: Op) -> None:
+        """The gradient of an object or view that the op makes."""
+        if not isinstance(op, BufNew | BufView | BufReshape | ArrayView) or op.result not in self.activity:
+            return
+        made = op.result
+        if isinstance(op, BufNew):
+            shadow = self.new_object(made)
+        else:
+            operands = [self.shadow(op.operands[0]), *(self.plain(v) for v in op.operands[1:])]
+            shadow = self.one(type(op), operands, op.attrs)
+        self.scope.shadows[made] = shadow
+
+    def new_object(self, like: Value) -> Value:
+        """A tile object of zeros for the adjoint of another one."""
+        t = adjoint_type(like.type)
+        assert isinstance(t, BufType)
+        return self.one(BufNew, [self.zero(t.tile)], {"storage": t.storage})
+
+    def _sweep_loop(self, op: Op) -> None:
+        """Before a loop, what the objects it touches hold; with it, how often a `while` runs."""
+        for memory in self.touched(op):
+            if self.parted(op):
+                self._check_written_only(op)
+                break
+            self.scope.entries[op, memory] = self.one(BufRead, [self.plain(memory)])
+        if isinstance(op, While):
+            self.scope.rounds[op] = self._counted(op)
+        else:
+            self.copy(op, Primals(self.scope))
+
+    def parted(self, op: Op) -> bool:
+        """Whether some lanes run an op more often than others."""
+        raise NotImplementedError
+
+    def _check_written_only(self, loop: Op) -> None:
+        """Objects cannot be set back for some lanes only, so such a loop may write them but read none of them."""
+        for op in loop.walk():
+            if any(
+                e.kind == "read" and e.value is not None and isinstance(e.value.type, BufType)
+                for e in op.effects()
+            ):
+                why = "a tile that changes is read in a loop that some threads run more often than others"
+                self.refuse(op, why)
+
+    def touched(self, loop: Op) -> list[Value]:
+        """The tile objects from outside of a loop that it reads or writes."""
+        found: dict[Value, None] = {}
+        inside = {r for op in loop.walk() for r in op.results}
+        for op in loop.walk():
+            for v in op.operands:
+                if isinstance(v.type, BufType) and memory_root(v) not in inside:
+                    found[memory_root(v)] = None
+        return list(found)
+
+    def _counted(self, op: Op) -> Value:
+        """A `while` run again; the number of its rounds."""
+        for inner in op.regions[0].walk():
+            if any(e.kind not in ("read", "issue") for e in inner.effects()):
+                self.refuse(inner, "the condition of a loop changes memory")
+        types = [v.type for v in op.operands]
+        regions = [Region([*types, int32]), Region([*types, int32])]
+        for old, new in zip(op.regions, regions, strict=True):
+            with self.inside(new) as scope:
+                scope.primals.update(zip(old.args, new.args, strict=False))
+                self._copy_all(old, Primals(scope))
+                results = [self.plain(v) for v in old.terminator.operands]
+                if new is regions[1]:
+                    results.append(self.one(Add, [new.args[-1], self.const(1, int32)]))
+                self.emit(Yield, results)
+        operands = [*(self.plain(v) for v in op.operands), self.const(0, int32)]
+        *results, count = self.emit(While, operands, None, regions)
+        self.scope.primals.update(zip(op.results, results, strict=True))
+        return count
+
+    def _sweep_branches(self, op: Op) -> None:
+        """Both branches, each giving out all that it computed, so that going backwards needs no second run."""
+        scopes: list[Scope] = []
+        for branch in op.regions:
+            with self.inside(Region()) as scope:
+                self.sweep(branch.ops[:-1])
+                scopes.append(scope)
+        kept = [
+            [(table, key) for table in s.computed() for key in table if _is_kept(table[key])] for s in scopes
+        ]
+        types = [[table[key].type for table, key in places] for places in kept]
+        for k, (branch, scope) in enumerate(zip(op.regions, scopes, strict=True)):
+            with self.inside(scope.region) as inner:
+                inner.primals = scope.primals
+                own = [self.plain(v) for v in branch.terminator.operands]
+                here = [table[key] for table, key in kept[k]]
+                fill = [self._unspecified(t) for t in types[1 - k]]
+                self.emit(Yield, [*own, *here, *fill] if k == 0 else [*own, *fill, *here])
+        made = iter(self.emit(If, [self.plain(op.operands[0])], None, [s.region for s in scopes]))
+        self.scope.primals.update({r: next(made) for r in op.results})
+        for places in kept:
+            for table, key in places:
+                table[key] = next(made)
+        self.scope.branches[op] = scopes
+
+    def _unspecified(self, t: Type) -> Value:
+        if isinstance(t, TileType):
+            return self.one(TileEmpty, [], {"type": t})
+        assert is_element(t)
+        return self.const(False if scalar_of(t) == bool_ else 0, t)
+
+    def enter_branch(self, op: Op, which: int) -> None:
+        """In the adjoint of a branch: what the branch computed, and its objects' gradients."""
+        found = next(s.branches[op] for s in self.scope.outward() if op in s.branches)
+        self.scope.recall(found[which])
+        for inner in op.regions[which].ops[:-1]:
+            if _is_cheap(inner):
+                self.copy(inner, Primals(self.scope))
+            self.add_shadow(inner)
+
+    # Copies ----------------------------------------------------------------------------------------------------------
+
+    def copy(self, op: Op, mapping: Mapping) -> None:
+        """Run an op again. What it does to arrays, stacks and the host is left out."""
+        if isinstance(op, CONTROL):
+            self._copy_control(op, mapping)
+        elif any(
+            e.kind != "read" and (e.value is None or not isinstance(e.value.type, BufType))
+            for e in op.effects()
+        ):
+            for r in op.results:
+                mapping[r] = self.one(Unreplayable, [], {"type": r.type, "what": named(op)})
+        else:
+            self.insert(clone_op(op, mapping))
+
+    def _copy_control(self, op: Op, mapping: Mapping) -> None:
+        regions: list[Region] = []
+        for old in op.regions:
+            with self.inside(Region([a.type for a in old.args])) as scope:
+                scope.primals.update(zip(old.args, scope.region.args, strict=True))
+                self._copy_all(old, Primals(scope))
+                self.emit(Yield, [self.plain(v) for v in old.terminator.operands])
+                regions.append(scope.region)
+        operands = [mapping[v] for v in op.operands]
+        made = self.insert(type(op)(operands, [r.type for r in op.results], op.attrs, regions, op.loc))
+        for old, new in zip(op.results, made.results, strict=True):
+            new.name = old.name
+            mapping[old] = new
+
+    def _copy_all(self, region: Region, mapping: Mapping) -> None:
+        for op in region.ops[:-1]:
+            self.copy(op, mapping)
+
+    def inlined(self, body: Region, args: Sequence[Value]) -> list[Value]:
+        mapping: Mapping = dict(zip(body.args, args, strict=True))
+        for op in body.ops[:-1]:
+            self.insert(clone_op(op, mapping))
+        return [mapping[v] for v in body.terminator.operands]
+
+    # Loops -----------------------------------------------------------------------------------------------------------
+
+    def round_index(self, op: For, number: Value) -> Value:
+        """The index of a loop in a round counted from 0."""
+        start, step = (self.plain(v) for v in (op.operands[0], op.operands[2]))
+        return self.one(Add, [start, self.one(Mul, [number, step])])
+
+    def before_round(self, op: For | While, number: Value) -> list[Value]:
+        """What a loop carries at the start of a round, and objects that hold what its objects do: the rounds before it
+        are run again."""
+        self._own_objects(op)
+        body = op.regions[-1]
+        carried = op.operands[3:] if isinstance(op, For) else op.operands
+        lead = 1 if isinstance(op, For) else 0
+        region = Region([number.type, *(v.type for v in carried)])
+        with self.inside(region) as scope:
+            if isinstance(op, For):
+                scope.primals[body.args[0]] = self.round_index(op, region.args[0])
+            scope.primals.update(zip(body.args[lead:], region.args[1:], strict=True))
+            self._copy_all(body, Primals(scope))
+            self.emit(Yield, [self.plain(v) for v in body.terminator.operands])
+        t = number.type
+        assert is_element(t)
+        bounds = [self.const(0, t), number, self.const(1, t)]
+        return self.emit(For, [*bounds, *(self.plain(v) for v in carried)], None, [region])
+
+    def _own_objects(self, op: Op) -> None:
+        """Copies of the objects that a loop touches, as they were before it, and the views of them that it uses."""
+        if self.parted(op):
+            return
+        for memory in self.touched(op):
+            assert isinstance(memory.type, BufType)
+            held = self.scope.entry(op, memory)
+            self.scope.primals[memory] = self.one(BufNew, [held], {"storage": memory.type.storage})
+        inside = {r for o in op.walk() for r in o.results}
+        for o in op.walk():
+            for v in o.operands:
+                if isinstance(v.type, BufType) and v not in inside:
+                    self._own_view(v)
+
+    def _own_view(self, view: Value) -> None:
+        """A view of a copied object, made again."""
+        if view in self.scope.primals or not isinstance(view.owner, BufView | BufReshape):
+            return
+        self._own_view(view.owner.operands[0])
+        self.insert(clone_op(view.owner, Primals(self.scope)))
+
+
+def _is_kept(value: Value) -> bool:
+    """Whether a branch gives out a value: memory stays, and what is cheap is computed again."""
+    return not is_memory(value) and not (isinstance(value.owner, Op) and _is_cheap(value.owner))
+
+
+def _is_cheap(op: Op) -> bool:
+    """Whether an op is built anew where it is needed, rather than its result kept: constants, views of arrays, and
+    integers and conditions, whose form says which elements of a tile they mean."""
+    if isinstance(op, Const | ArrayView):
+        return True
+    assert isinstance(op, TileOp)
+    plain = op.PURE and not op.COOPERATIVE and not op.regions
+    return plain and all(isinstance(r.type, DType) and not r.type.is_float for r in op.results)

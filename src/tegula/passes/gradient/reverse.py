@@ -1,0 +1,322 @@
+"""The backward sweep: adjoints of ops, and of the control flow around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tegula.errors import NoGradient
+from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayView
+from tegula.ops.base import TileOp, element
+from tegula.ops.buffer import BufRead, BufReshape, BufView
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.gradient import adjoint_type
+from tegula.ops.lane import Tid
+from tegula.ops.tile import TileExtract
+from tegula.passes.gradient.activity import Activity
+from tegula.passes.gradient.replay import Replay, named
+from tegula.passes.gradient.rounds import Replay as Again
+from tegula.passes.gradient.scopes import Scope
+from tegula.passes.uniformity import Uniformity
+from tegula.types import BufType, TileType, is_element, scalar_of
+
+Sums = dict[tuple[Value, bool], Value]
+"""What adjoints of values from outside of a region grow by in it; True: for the block, False: for each lane."""
+
+
+class Reverse(Replay):
+    """Builds the adjoint of a region. `known`: the uniformity of the forward kernel; None inside mapped functions,
+    where there are no lanes."""
+
+    __slots__ = ("known",)
+
+    def __init__(
+        self,
+        region: Region,
+        activity: Activity,
+        known: Uniformity | None,
+        lanes: int = 1,
+        partial: bool = False,
+    ) -> None:
+        super().__init__(region, lanes=lanes, partial=partial)
+        self.scope = Scope(region)
+        self.activity = activity
+        self.known = known
+        self.replays = []
+
+    # What ops ask for ------------------------------------------------------------------------------------------------
+
+    def plain(self, value: Value) -> Value:
+        found = self.scope.primal(value)
+        assert found is not None, f"{value} was not computed again"
+        return found
+
+    def primal(self, value: Value) -> Value:
+        found = self.plain(value)
+        wide = adjoint_type(found.type)
+        if wide == found.type:
+            return found
+        assert is_element(wide) or isinstance(wide, TileType)
+        return self.as_scalar(found, scalar_of(wide.dtype if isinstance(wide, TileType) else wide))
+
+    def wanted(self, value: Value) -> bool:
+        return value in self.activity
+
+    def shadow(self, memory: Value) -> Value:
+        found = self.scope.shadow(memory)
+        if found is None:
+            assert isinstance(memory.owner, ArrayView | BufView | BufReshape), f"{memory} has no gradient"
+            self.add_shadow(memory.owner)
+            found = self.scope.shadows[memory]
+        return found
+
+    def together(self, op: TileOp) -> bool:
+        if self.known is None or self.parted(op):
+            return False
+        return not any(self.known.varying(v) for v in op.operands)
+
+    def parted(self, op: Op) -> bool:
+        if self.known is None:
+            return False
+        at: Op | None = op
+        while at is not None:
+            if at in self.known.divergent:
+                return True
+            at = at.parent.parent if at.parent is not None else None
+        return False
+
+    def accumulator(self, tile: Value) -> Value:
+        found = self.scope.accumulator(tile)
+        if found is None:
+            t = adjoint_type(tile.type)
+            assert isinstance(t, TileType)
+            found = self.new_object(Value(BufType(t.dtype, t.shape, "register", t.partial)))
+            self.scope.accumulators[tile] = found
+        return found
+
+    def element_adjoint(self, body: Region, position: int) -> Region | None:
+        (result,) = body.terminator.operands
+        activity = Activity(body, [body.args[position]], [result])
+        if result not in activity:
+            return None
+        region = Region([*(a.type for a in body.args), adjoint_type(result.type)])
+        inner = Reverse(region, activity, None)
+        inner.loc = self.loc
+        inner.scope.primals.update(zip(body.args, region.args, strict=False))
+        inner.sweep(body.ops[:-1])
+        inner.add(result, region.args[-1], False)
+        inner.backwards(body.ops[:-1])
+        made = inner.take(body.args[position])
+        if made is None:
+            return None
+        inner.emit(Yield, [made])
+        return region
+
+    def refuse(self, op: Op, why: str, help: str = "") -> NoReturn:
+        raise NoGradient(op.loc, op=named(op), why=why, help=help)
+
+    def check_writers(self, op: TileOp, value: Value, indices: Sequence[Value]) -> None:
+        if self.known is None or not self.known.varying(value) or any(self.known.varying(i) for i in indices):
+            return
+        if not self.parted(op) or not _one_lane(op):
+            self.refuse(
+                op, "several threads write one element of a tile, and which of them lasts is not fixed"
+            )
+
+    # Adjoints of values ----------------------------------------------------------------------------------------------
+
+    def shared(self, value: Value) -> bool:
+        """Whether a scalar is one for the block: the same in all lanes, where all lanes make it."""
+        if self.known is None or self.known.varying(value):
+            return False
+        at = value.owner if isinstance(value.owner, Region) else value.owner.parent if value.owner else None
+        return at is None or at.parent is None or not self.parted(at.parent)
+
+    def add(self, value: Value, more: Value, total: bool) -> None:
+        """Let the adjoint of a value grow. `total`: by something for the block, not by each lane's own."""
+        wanted = adjoint_type(value.type)
+        assert more.type == wanted, f"an adjoint of {wanted} grows by {more.type}"
+        whole = isinstance(value.type, TileType) or (total and self.shared(value))
+        if total and not whole:
+            more = self.from_first(more)
+        table = self.scope.totals if whole else self.scope.parts
+        made = self.plus(table.get(value), more)
+        assert made is not None
+        table[value] = made
+
+    def take(self, value: Value) -> Value | None:
+        """The adjoint of a value where it was made; None where nothing flows."""
+        total, part = self.scope.totals.pop(value, None), self.scope.parts.pop(value, None)
+        if value in self.scope.accumulators:
+            total = self.plus(total, self.one(BufRead, [self.scope.accumulators.pop(value)]))
+        if part is not None and self.shared(value):
+            return self.plus(total, self.block_sum(part))
+        return self.plus(total, part)
+
+    def take_or_zero(self, value: Value) -> Value:
+        found = self.take(value)
+        return self.zero(adjoint_type(value.type)) if found is None else found
+
+    # Ops -------------------------------------------------------------------------------------------------------------
+
+    def backwards(self, ops: Sequence[Op]) -> None:
+        """The adjoints of the ops of a region, from the last to the first."""
+        for op in reversed(ops):
+            with self.at(op.loc):
+                if isinstance(op, If | For | While):
+                    self._control(op)
+                else:
+                    assert isinstance(op, TileOp)
+                    self._op(op)
+
+    def _op(self, op: TileOp) -> None:
+        grads = [self.take(r) for r in op.results]
+        if all(g is None for g in grads) and not self.writes_active(op):
+            return
+        if not any(self.wanted(v) for v in (*op.operands, *op.results)):
+            return
+        if op.NONDIFFERENTIABLE:
+            self.refuse(op, op.NONDIFFERENTIABLE)
+        grows = op.adjoint(self, *grads)
+        once = op.COOPERATIVE or (not op.EACH_LANE and self.together(op))
+        for k, (operand, more) in enumerate(zip(op.operands, grows, strict=True)):
+            if more is not None and self.wanted(operand):
+                self.add(operand, more, once and k not in op.LANE_OPERANDS)
+
+    def _control(self, op: Op) -> None:
+        grads = [self.take(r) for r in op.results]
+        if all(g is None for g in grads) and not any(self.writes_active(o) for o in op.walk()):
+            return
+        inside = {r for o in op.walk() for r in o.results} | {a for r in _regions(op) for a in r.args}
+        for o in op.walk():
+            if isinstance(o, TileExtract) and self.wanted(o.operands[0]) and o.operands[0] not in inside:
+                self.accumulator(o.operands[0])
+        if isinstance(op, If):
+            self._branches(op, grads)
+        else:
+            assert isinstance(op, For | While)
+            self._loop(op, grads)
+
+    def _branches(self, op: If, grads: Sequence[Value | None]) -> None:
+        regions: list[Region] = []
+        sums: list[Sums] = []
+        for which, branch in enumerate(op.regions):
+            with self.inside(Region()) as scope:
+                self.enter_branch(op, which)
+                for value, result, g in zip(branch.terminator.operands, op.results, grads, strict=True):
+                    if g is not None and self.wanted(value):
+                        self.add(value, g, self.shared(result))
+                self.backwards(branch.ops[:-1])
+                sums.append(_left(scope))
+                regions.append(scope.region)
+        keys = list({key: None for found in sums for key in found})
+        outer = self.region
+        for region, found in zip(regions, sums, strict=True):
+            self.region = region
+            self.emit(Yield, [found[k] if k in found else self.zero(adjoint_type(k[0].type)) for k in keys])
+        self.region = outer
+        made = self.emit(If, [self.plain(op.operands[0])], None, regions)
+        self._grow(keys, made)
+
+    def _grow(self, keys: Sequence[tuple[Value, bool]], sums: Sequence[Value]) -> None:
+        for (value, total), more in zip(keys, sums, strict=True):
+            self.add(value, more, total)
+
+    def _loop(self, op: For | While, grads: Sequence[Value | None]) -> None:
+        """The rounds from the last to the first: each runs its forward part again, then goes backwards through it."""
+        body = op.regions[-1]
+        args = body.args[1:] if isinstance(op, For) else body.args
+        slots = [k for k, a in enumerate(args) if self.wanted(a)]
+        initial = op.operands[3:] if isinstance(op, For) else op.operands
+        starts = [self._or_zero(grads[k], args[k]) for k in slots]
+        count = self._rounds(op) if isinstance(op, For) else self.scope.round_count(op)
+        number = element(count.type)
+        region = Region([number, *(v.type for v in starts)])
+        with self.inside(region) as scope:
+            last = self.one(S.Sub, [count, self.const(1, number)])
+            at = self.one(S.Sub, [last, region.args[0]])
+            carried = self.before_round(op, at)
+            scope.primals.update(zip(args, carried, strict=True))
+            if isinstance(op, For):
+                scope.primals[body.args[0]] = self.round_index(op, at)
+            self.sweep(body.ops[:-1])
+            for k, g in zip(slots, region.args[1:], strict=True):
+                value = body.terminator.operands[k]
+                if self.wanted(value):
+                    self.add(value, g, self.shared(args[k]))
+            self.backwards(body.ops[:-1])
+            ends = [self.take_or_zero(args[k]) for k in slots]
+            sums = _left(scope)
+            for (value, _), more in sums.items():
+                grown = Value(adjoint_type(value.type), region)
+                region.args.append(grown)
+                ends.append(self._sum(grown, more))
+            self.emit(Yield, ends)
+        zeros = [self.zero(adjoint_type(value.type)) for value, _ in sums]
+        bounds = [self.const(0, number), count, self.const(1, number)]
+        made = self.emit(For, [*bounds, *starts, *zeros], None, [region])
+        if carried and made:
+            again, backwards = carried[0].owner, made[0].owner
+            assert isinstance(again, Op) and isinstance(backwards, Op)
+            self.replays.append(Again(again, backwards, count))
+        for k, g in zip(slots, made[: len(slots)], strict=True):
+            if self.wanted(initial[k]):
+                self.add(initial[k], g, self.shared(args[k]))
+        self._grow(list(sums), made[len(slots) :])
+
+    def _sum(self, a: Value, b: Value) -> Value:
+        made = self.plus(a, b)
+        assert made is not None
+        return made
+
+    def _or_zero(self, g: Value | None, like: Value) -> Value:
+        return self.zero(adjoint_type(like.type)) if g is None else g
+
+    def _rounds(self, op: For) -> Value:
+        """How often a loop runs."""
+        start, stop, step = (self.plain(v) for v in op.operands[:3])
+        t = element(start.type)
+        zero, one = self.const(0, t), self.const(1, t)
+        up = self.one(S.Cmp, [step, zero], {"pred": "gt"})
+        span = self.one(S.Sub, [stop, start])
+        some = self.one(
+            S.Select,
+            [up, *(self.one(S.Cmp, [start, stop], {"pred": p}) for p in ("lt", "gt"))],
+        )
+        short = self.one(S.Select, [up, self.one(S.Sub, [span, one]), self.one(S.Add, [span, one])])
+        rounds = self.one(S.Add, [self.one(S.Div, [short, step]), one])
+        return self.one(S.Select, [some, rounds, zero])
+
+
+def _left(scope: Scope) -> Sums:
+    """What is left over in a scope for values made outside of it."""
+    return {
+        **{(value, True): x for value, x in scope.totals.items()},
+        **{(value, False): x for value, x in scope.parts.items()},
+    }
+
+
+def _regions(op: Op) -> list[Region]:
+    return [r for o in op.walk() for r in o.regions]
+
+
+def _one_lane(op: Op) -> bool:
+    """Whether an op runs in one lane at most: a condition around it holds a thread index equal to one number."""
+    at = op.parent
+    while at is not None and at.parent is not None:
+        outer = at.parent
+        if isinstance(outer, If) and at is outer.regions[0] and _names_lane(outer.operands[0]):
+            return True
+        at = outer.parent
+    return False
+
+
+def _names_lane(condition: Value) -> bool:
+    owner = condition.owner
+    if isinstance(owner, S.And):
+        return any(_names_lane(v) for v in owner.operands)
+    if not isinstance(owner, S.Cmp) or owner.attrs["pred"] != "eq":
+        return False
+    return any(isinstance(v.owner, Tid) for v in owner.operands)

@@ -1,0 +1,320 @@
+"""Fewer rounds of the loops that adjoints run again.
+
+Before each round that is gone through backwards, what the loop carried there is computed again from its start. Where
+that forgets, only the last rounds are run: a value that is loaded anew in each round needs one. Where it does not, what
+was carried is kept every few rounds, in at most KEPT_BYTES of a block's memory, and run on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayLoad
+from tegula.ops.base import element
+from tegula.ops.buffer import BufGet, BufNew, BufRead, BufSet, BufView, BufWrite, root
+from tegula.ops.control import For, If, Yield
+from tegula.ops.indexing import KernelBuilder
+from tegula.ops.lane import LaneIndex
+from tegula.ops.tile import TileEmpty, TileExtract, TileLoad, TileReshape
+from tegula.passes.uniformity import Uniformity, analyse
+from tegula.rewrite import clone_op, erase_slots, replace
+from tegula.types import BufType, TileType, Type, element_bytes, int32, is_element
+
+KEPT_BYTES = 1 << 15
+MOST_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """In the rounds of the loop `backwards`, as many as the value `count`, the loop `again` runs up to a round."""
+
+    again: Op
+    backwards: Op
+    count: Value
+
+
+def shorten(kernel: Kernel, replays: Sequence[Replay]) -> None:
+    """Rewrite the kernel in place."""
+    while _drop_invariant(kernel):
+        pass
+    for op in list(kernel.walk()):
+        if isinstance(op, For) and op.results and _is_pure(op):
+            _forget(op)
+    present = set(kernel.walk())
+    known = analyse(kernel)
+    for replay in replays:
+        if replay.again in present and replay.again.results and _is_pure(replay.again):
+            _keep(kernel, replay, known)
+
+
+def _drop_invariant(kernel: Kernel) -> bool:
+    """Values that loops carry without changing them are those from before the loop."""
+    changed = False
+    for op in list(kernel.walk()):
+        if not isinstance(op, For):
+            continue
+        (body,) = op.regions
+        dead = [k for k, v in enumerate(body.terminator.operands) if v is body.args[1 + k]]
+        if dead:
+            mapping = {body.args[1 + k]: op.operands[3 + k] for k in dead}
+            mapping |= {op.results[k]: op.operands[3 + k] for k in dead}
+            replace(kernel.body, mapping)
+            erase_slots(op, dead)
+            changed = True
+    return changed
+
+
+def _is_pure(loop: Op) -> bool:
+    """Whether a loop changes nothing outside of itself, and reads no object that others change."""
+    made = {r for op in loop.walk() for r in op.results}
+    for effect in (e for op in loop.walk() for e in op.effects()):
+        if effect.value is None or (effect.kind != "read" and not isinstance(effect.value.type, BufType)):
+            return False
+        if isinstance(effect.value.type, BufType) and root(effect.value) not in made:
+            return False
+    return True
+
+
+# Loops that forget ---------------------------------------------------------------------------------------------------
+
+
+def _forget(loop: For) -> None:
+    """Start a loop so late that its results are still the same."""
+    step = loop.operands[2].owner
+    rounds = _memory(loop)
+    if rounds is None or not isinstance(step, S.Const) or step.attrs["value"] <= 0:
+        return
+    if rounds > 1 and any(_is_unchecked(op) for op in loop.walk()):
+        return
+    b = _before(loop)
+    t = element(loop.operands[0].type)
+    start, stop, size = loop.operands[:3]
+    short = b.one(S.Sub, [size, b.const(1, t)])
+    count = b.one(S.Div, [b.one(S.Add, [b.one(S.Sub, [stop, start]), short]), size])
+    first = b.one(S.Max, [b.one(S.Sub, [count, b.const(rounds, t)]), b.const(0, t)])
+    loop.operands[0] = b.one(S.Add, [start, b.one(S.Mul, [first, size])])
+    _insert(b, loop)
+
+
+def _is_unchecked(op: Op) -> bool:
+    """Whether an op may read outside of memory where what is carried is not what it would be."""
+    return isinstance(op, ArrayLoad | TileExtract | BufGet) or (
+        isinstance(op, TileLoad) and not op.attrs["bounds_check"]
+    )
+
+
+def _memory(loop: For) -> int | None:
+    """How many rounds back the results of a loop depend on what it carries; None: on all."""
+    (body,) = loop.regions
+    slots = {arg: k for k, arg in enumerate(body.args[1:])}
+    needs = [_slots_behind(v, body, slots) for v in body.terminator.operands]
+    depth: dict[int, int] = {}
+    for _ in range(len(needs) + 1):
+        ready = [k for k in range(len(needs)) if k not in depth and all(n in depth for n in needs[k])]
+        for k in ready:
+            depth[k] = 1 + max((depth[n] for n in needs[k]), default=0)
+        if not ready:
+            break
+    return max(depth.values()) if len(depth) == len(needs) else None
+
+
+def _slots_behind(value: Value, body: Region, slots: dict[Value, int]) -> set[int]:
+    """The carried values that one depends on within a round."""
+    found: set[int] = set()
+    seen: set[Value] = set()
+    pending = [value]
+    while pending:
+        at = pending.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        if at in slots:
+            found.add(slots[at])
+            continue
+        op = (
+            at.owner
+            if isinstance(at.owner, Op)
+            else at.owner.parent
+            if at.owner is not body and at.owner
+            else None
+        )
+        if op is None:
+            continue
+        pending += op.operands
+        pending += [v for inner in op.walk() for v in inner.operands]
+        pending += [
+            v
+            for e in op.effects()
+            if isinstance(op, BufRead | BufGet) and e.value
+            for v in _written(e.value, body)
+        ]
+    return found
+
+
+def _written(buffer: Value, body: Region) -> list[Value]:
+    """What is written to an object in a region."""
+    return [
+        v
+        for op in body.walk()
+        if any(
+            e.kind != "read" and e.value is not None and root(e.value) is root(buffer) for e in op.effects()
+        )
+        for v in op.operands
+    ]
+
+
+# Keeping -------------------------------------------------------------------------------------------------------------
+
+
+def _keep(kernel: Kernel, replay: Replay, known: Uniformity) -> None:
+    """Keep what is carried in front of the loop that goes backwards, and start from there."""
+    loop = replay.again
+    if _memory(loop) is not None or any(not _can_keep(r.type) for r in loop.results):  # type: ignore[arg-type]
+        return
+    parted = _divergent_above(replay.backwards, known)
+    size = sum(_bytes(r, known, kernel.launch.block_dim) for r in loop.results)
+    most = min(MOST_KEPT, KEPT_BYTES // max(1, size))
+    number = replay.count.owner
+    if isinstance(number, S.Const):
+        most = min(most, number.attrs["value"])
+    if most < 2:
+        return
+    top = _before(parted or replay.backwards)
+    objects = [_object(top, r, most, known, kernel.launch.block_dim) for r in loop.results]
+    lane = top.one(LaneIndex, [])
+    _insert(top, parted or replay.backwards)
+    b = _before(replay.backwards)
+    t = element(replay.count.type)
+    many = b.const(most, t)
+    stride = b.one(S.Div, [b.one(S.Add, [replay.count, b.const(most - 1, t)]), many])
+    stride = b.one(S.Max, [stride, b.const(1, t)])
+    _save_loop(b, replay, objects, stride, known, lane)
+    _insert(b, replay.backwards)
+    b = _before(loop)
+    at = b.one(S.Div, [loop.operands[1], stride])
+    loop.operands[0] = b.one(S.Mul, [at, stride])
+    for k, r in enumerate(loop.results):
+        loop.operands[3 + k] = _load(b, objects[k], r, at, known, lane)
+    _insert(b, loop)
+
+
+def _can_keep(t: Type) -> bool:
+    return is_element(t) or (isinstance(t, TileType) and not t.partial)
+
+
+def _bytes(value: Value, known: Uniformity, lanes: int) -> int:
+    t = value.type
+    if isinstance(t, TileType):
+        return t.size * element_bytes(t.dtype)
+    return element_bytes(element(t)) * (lanes if known.varying(value) else 1)
+
+
+def _divergent_above(op: Op, known: Uniformity) -> Op | None:
+    """The outermost op around one, itself included, that parts the lanes."""
+    found, at = None, op
+    while True:
+        found = at if at in known.divergent else found
+        if at.parent is None or at.parent.parent is None:
+            return found
+        at = at.parent.parent
+
+
+def _object(b: KernelBuilder, like: Value, most: int, known: Uniformity, lanes: int) -> Value:
+    """A tile object for what one carried value is in some rounds."""
+    t = like.type
+    if isinstance(t, TileType):
+        made = TileType(t.dtype, (most, t.size))
+    else:
+        made = TileType(element(t), (most, lanes) if known.varying(like) else (most,))
+    return b.one(BufNew, [b.one(TileEmpty, [], {"type": made})], {"storage": "register"})
+
+
+def _save_loop(
+    b: KernelBuilder,
+    replay: Replay,
+    objects: Sequence[Value],
+    stride: Value,
+    known: Uniformity,
+    lane: Value,
+) -> None:
+    """Run the loop once and keep what it carries every `stride` rounds."""
+    loop = replay.again
+    (body,) = loop.regions
+    region, outer = Region([a.type for a in body.args]), b.region
+    b.region = region
+    at, *carried = region.args
+    zero = b.const(0, element(at.type))
+    now = b.one(S.Cmp, [b.one(S.Mod, [at, stride]), zero], {"pred": "eq"})
+    place = b.one(S.Div, [at, stride])
+    branches = [Region(), Region()]
+    b.region = branches[0]
+    for target, value, like in zip(objects, carried, loop.results, strict=True):
+        _store(b, target, value, like, place, known, lane)
+    b.emit(Yield, [])
+    b.region = branches[1]
+    b.emit(Yield, [])
+    b.region = region
+    b.emit(If, [now], None, branches)
+    mapping: dict[Value, Value] = dict(zip(body.args, region.args, strict=True))
+    for op in body.ops:
+        region.append(clone_op(op, mapping))
+    b.region = outer
+    t = element(at.type)
+    b.emit(For, [b.const(0, t), replay.count, b.const(1, t), *loop.operands[3:]], None, [region])
+
+
+def _store(
+    b: KernelBuilder,
+    target: Value,
+    value: Value,
+    like: Value,
+    place: Value,
+    known: Uniformity,
+    lane: Value,
+) -> None:
+    if isinstance(value.type, TileType):
+        flat = b.one(TileReshape, [value], {"shape": (value.type.size,)})
+        b.emit(BufWrite, [_part(b, target, place, value.type.size), flat])
+    elif known.varying(like):
+        b.emit(BufSet, [target, value, place, lane])
+    else:
+        b.emit(BufSet, [target, value, place])
+
+
+def _load(
+    b: KernelBuilder, target: Value, like: Value, place: Value, known: Uniformity, lane: Value
+) -> Value:
+    if isinstance(like.type, TileType):
+        flat = b.one(BufRead, [_part(b, target, place, like.type.size)])
+        return b.one(TileReshape, [flat], {"shape": like.type.shape})
+    if known.varying(like):
+        return b.one(BufGet, [target, place, lane])
+    return b.one(BufGet, [target, place])
+
+
+def _part(b: KernelBuilder, target: Value, place: Value, size: int) -> Value:
+    attrs = {"shape": (size,), "dims": (1,), "steps": (1,)}
+    return b.one(BufView, [target, place, b.const(0, int32)], attrs)
+
+
+# Building in front of ops --------------------------------------------------------------------------------------------
+
+
+def _before(op: Op) -> KernelBuilder:
+    """A builder of ops to be put in front of another one."""
+    return KernelBuilder(Region(), op.loc)
+
+
+def _insert(b: KernelBuilder, op: Op) -> None:
+    parent = op.parent
+    assert parent is not None
+    at = parent.ops.index(op)
+    parent.ops[at:at] = _adopted(b.region, parent)
+
+
+def _adopted(region: Region, parent: Region) -> list[Op]:
+    for op in region.ops:
+        op.parent = parent
+    return region.ops

@@ -1,0 +1,89 @@
+"""What the adjoint kernel holds for the forward kernel's values, region by region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+from tegula.ir import Op, Region, Value
+
+
+class Scope:
+    """A region of the adjoint kernel that runs a region of the forward kernel again and then backwards.
+
+    `primals`: forward values computed again here; `shadows`: the gradients of memory; `totals` and `parts`: what the
+    adjoints of forward values have grown by here, for the block and for each lane; `accumulators`: tile objects that
+    adjoints of tiles grow in; `rounds`: how often the `while` loops here ran; `entries`: what tile objects held before
+    the loops here; `branches`: what was computed in the branches of each `if` here."""
+
+    def __init__(self, region: Region, outer: Scope | None = None) -> None:
+        self.region = region
+        self.outer = outer
+        self.primals: dict[Value, Value] = {}
+        self.shadows: dict[Value, Value] = {}
+        self.totals: dict[Value, Value] = {}
+        self.parts: dict[Value, Value] = {}
+        self.accumulators: dict[Value, Value] = {}
+        self.rounds: dict[Op, Value] = {}
+        self.entries: dict[tuple[Op, Value], Value] = {}
+        self.branches: dict[Op, list[Scope]] = {}
+
+    def outward(self) -> Iterator[Scope]:
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.outer
+
+    def primal(self, value: Value) -> Value | None:
+        return next((s.primals[value] for s in self.outward() if value in s.primals), None)
+
+    def shadow(self, memory: Value) -> Value | None:
+        return next((s.shadows[memory] for s in self.outward() if memory in s.shadows), None)
+
+    def round_count(self, loop: Op) -> Value:
+        return next(s.rounds[loop] for s in self.outward() if loop in s.rounds)
+
+    def entry(self, loop: Op, memory: Value) -> Value:
+        return next(s.entries[loop, memory] for s in self.outward() if (loop, memory) in s.entries)
+
+    def computed(self) -> Iterator[dict[Any, Value]]:
+        """Every table of values that were computed here and in the branches here."""
+        yield from (self.primals, self.rounds, self.entries)
+        for scopes in self.branches.values():
+            for scope in scopes:
+                yield from scope.computed()
+
+    def recall(self, other: Scope) -> None:
+        """Know what was computed in another scope, whose values can be seen from here."""
+        self.primals.update(other.primals)
+        self.rounds.update(other.rounds)
+        self.entries.update(other.entries)
+        self.branches.update(other.branches)
+
+    def accumulator(self, tile: Value) -> Value | None:
+        return next((s.accumulators[tile] for s in self.outward() if tile in s.accumulators), None)
+
+
+class Primals(MutableMapping[Value, Value]):
+    """The primals of a scope and of those around it, as the mapping that cloning takes."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    def __getitem__(self, value: Value) -> Value:
+        found = self.scope.primal(value)
+        if found is None:
+            raise KeyError(value)
+        return found
+
+    def __setitem__(self, value: Value, made: Value) -> None:
+        self.scope.primals[value] = made
+
+    def __delitem__(self, value: Value) -> None:
+        del self.scope.primals[value]
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter({v: None for s in self.scope.outward() for v in s.primals})
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,47 @@
+"""What happens to arrays while a tape wants to know: launches, and writes from the host.
+
+`on` is False while no tape does, so that launches elsewhere pay for one look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+from weakref import WeakSet
+
+
+class Observer(Protocol):
+    """A tape."""
+
+    def launched(self, kernel: Any, plan: Any, args: Sequence[Any], writes: Sequence[int]) -> None: ...
+
+    def written(self, target: Any) -> None: ...
+
+
+class Recording:
+    """`tape` records launches; `watching` are the tapes that have records, which later writes may spoil."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.tape: Observer | None = None
+        self.watching: WeakSet[Observer] = WeakSet()
+
+    def update(self) -> None:
+        self.on = self.tape is not None or len(self.watching) > 0
+
+    def launched(
+        self, kernel: Any, plan: Any, args: Sequence[Any], writes: Sequence[int], record: bool
+    ) -> None:
+        """A kernel ran and wrote the arrays at some positions."""
+        for k in writes:
+            self.written(args[k])
+        if record and self.tape is not None:
+            self.tape.launched(kernel, plan, args, writes)
+        self.update()
+
+    def written(self, target: Any) -> None:
+        """An array was written."""
+        for tape in self.watching:
+            tape.written(target)
+
+
+recording = Recording()

@@ -1,0 +1,75 @@
+"""A generated kernel's gradients against finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from smooth_programs import BLOCK, CELLS, SmoothProgram
+
+import tegula as tg
+
+TRIP_COUNTS = (0, 1, 2, 17)
+STABLE, AGREED = 2e-4, 1e-3
+"""Differences of two step sizes must agree this well to be a measure, and the gradient with them this well."""
+
+
+def build(program: SmoothProgram) -> Any:
+    """The kernel object."""
+    space: dict[str, Any] = {"tg": tg, "D": tg.float64}
+    for name, text in program.functions.items():
+        exec(text, space)
+        space[name] = tg.func(source=text)(space[name])
+    exec(program.text, space)
+    return tg.kernel(source=program.text)(space["kernel"])
+
+
+def check(program: SmoothProgram, directions: int = 2) -> dict[int, str]:
+    """What came of each trip count: "right", "wrong: ...", "unstable" where differences say nothing, or the code of the
+    error by which the gradient was refused."""
+    kernel, out = build(program), {}
+    for n in TRIP_COUNTS:
+        try:
+            out[n] = _compared(kernel, n, directions)
+        except tg.CompileError as error:
+            out[n] = error.CODE
+    return out
+
+
+def _compared(kernel: Any, n: int, directions: int) -> str:
+    rng = np.random.default_rng(n)
+    a = tg.array(rng.uniform(-1, 1, (8, 20)), dtype=tg.float64, requires_grad=True)
+    y = tg.zeros((2, CELLS), dtype=tg.float64, requires_grad=True)
+    base = a.numpy().copy()
+    verdict = "right"
+    for _ in range(directions):
+        along, weights = rng.standard_normal(base.shape), rng.standard_normal(y.shape)
+        steps = [_difference(kernel, n, a, y, base, along, eps) for eps in (1e-5, 2e-6)]
+        numbers = [float((weights * d).sum()) for d in steps]
+        size = float(np.abs(weights * steps[0]).sum()) + 1e-3
+        y.fill_(0.0)
+        adjoint, seed = tg.zeros_like(a), tg.array(weights, dtype=tg.float64)
+        launch(kernel, n, a, y, adj_inputs=[None, adjoint], adj_outputs=[seed], adjoint=True)
+        found = float((adjoint.numpy() * along).sum())
+        if not abs(numbers[0] - numbers[1]) <= STABLE * size:
+            verdict = "unstable"
+        elif not abs(found - numbers[1]) <= AGREED * size:
+            return f"wrong: {found} for {numbers}, terms sum to {size}"
+    return verdict
+
+
+def _difference(
+    kernel: Any, n: int, a: tg.array, y: tg.array, base: np.ndarray, along: np.ndarray, eps: float
+) -> np.ndarray:
+    values = []
+    for sign in (1, -1):
+        a.assign(base + sign * eps * along)
+        y.fill_(0.0)
+        launch(kernel, n, a, y)
+        values.append(y.numpy().copy())
+    a.assign(base)
+    return (values[0] - values[1]) / (2 * eps)
+
+
+def launch(kernel: Any, n: int, a: tg.array, y: tg.array, **options: Any) -> None:
+    tg.launch(kernel, (2, BLOCK), [n, a], [y], block_dim=BLOCK, **options)

@@ -1,0 +1,52 @@
+"""examples/mlp.py trains as the same network in NumPy does, whose gradients are written by hand in float64."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+FILE = Path(__file__).parent.parent.parent / "examples" / "mlp.py"
+
+
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("mlp", FILE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def reference(mlp: ModuleType, steps: int) -> Iterator[float]:
+    rng = np.random.default_rng(0)
+    points, labels = mlp.spirals(rng)
+    x = points.astype(np.float64)
+    params = [p.astype(np.float64) for p in mlp.parameters(rng)]
+    means, sizes = ([np.zeros_like(p) for p in params] for _ in range(2))
+    n = len(x)
+    for step in range(1, steps + 1):
+        w1, b1, w2, b2 = params
+        h = np.tanh(x @ w1 + b1)
+        logits = h @ w2 + b2
+        logits -= logits.max(axis=1, keepdims=True)
+        p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        yield float(-np.log(p[np.arange(n), labels]).mean())
+        d = (p - np.eye(mlp.CLASSES)[labels]) / n
+        back = d @ w2.T * (1.0 - h * h)
+        grads = [x.T @ back, back.sum(0, keepdims=True), h.T @ d, d.sum(0, keepdims=True)]
+        for k, g in enumerate(grads):
+            means[k] = mlp.DECAY_1 * means[k] + (1 - mlp.DECAY_1) * g
+            sizes[k] = mlp.DECAY_2 * sizes[k] + (1 - mlp.DECAY_2) * g * g
+            mean, size = means[k] / (1 - mlp.DECAY_1**step), sizes[k] / (1 - mlp.DECAY_2**step)
+            params[k] = params[k] - mlp.RATE * mean / (np.sqrt(size) + mlp.EPSILON)
+
+
+def test_the_loss_falls_as_it_should() -> None:
+    mlp = example()
+    found, wanted = list(mlp.train(300)), list(reference(mlp, 300))
+    np.testing.assert_allclose(found[:100], wanted[:100], rtol=2e-3)
+    np.testing.assert_allclose(found, wanted, rtol=0.05, atol=2e-3)
+    assert found[-1] < 0.1 * found[0]

@@ -1,0 +1,34 @@
+"""Generated programs: gradients agree with finite differences, or are refused for a listed reason.
+
+TEGULA_GRADIENTS sets the number of programs (30)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from check_program import check
+from smooth_programs import SmoothProgram
+
+import tegula as tg
+
+PROGRAMS = int(os.environ.get("TEGULA_GRADIENTS", "30"))
+SHARDS = 2
+FORWARD = ("merged-shared-tiles", "unordered-access", "divergent-cooperative-op", "unbound-name")
+"""What a compiler may answer to the program itself."""
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "cache_kernels", False)
+    outcomes: Counter[str] = Counter()
+    for seed in range(shard, PROGRAMS, SHARDS):
+        program = SmoothProgram(seed)
+        for count, verdict in check(program).items():
+            assert not verdict.startswith("wrong"), f"seed {seed}, {count} rounds: {verdict}\n{program}"
+            outcomes[verdict] += 1
+    total = outcomes.total()
+    refused = total - sum(outcomes[v] for v in ("right", "unstable", *FORWARD))
+    assert refused <= 0.02 * total, outcomes
+    assert outcomes["right"] >= 0.8 * total, outcomes

@@ -1,0 +1,111 @@
+"""The derivative of every function of the standard library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.stdlib import FUNCTIONS
+
+D = tg.float64
+ONE = {
+    **dict.fromkeys(("exp", "exp2", "exp10", "expm1", "sinh", "cosh", "tanh", "erf", "erfc"), (-2.0, 2.0)),
+    **dict.fromkeys(("degrees", "radians"), (-2.0, 2.0)),
+    **dict.fromkeys(("rsqrt", "cbrt", "log", "log2", "log10", "sign"), (0.2, 3.0)),
+    **dict.fromkeys(("asin", "acos", "erfinv"), (-0.9, 0.9)),
+    **{"log1p": (-0.5, 3.0), "sin": (-9.0, 9.0), "cos": (-9.0, 9.0), "tan": (-1.0, 1.0), "atan": (-3.0, 3.0)},
+    "round": (0.6, 1.4),
+}
+TWO = {
+    "hypot": ((-2.0, 2.0), (-2.0, 2.0)),
+    "mod": ((3.0, 3.4), (0.7, 0.75)),
+    "pow": ((0.3, 2.0), (-2.0, 2.0)),
+    "atan2": ((0.3, 2.0), (-2.0, -0.3)),
+}
+
+
+def test_all_functions_are_here() -> None:
+    assert {name for name in FUNCTIONS if not name.startswith("_")} == set(ONE) | set(TWO)
+
+
+def inputs(*ranges: tuple[float, float]) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [tg.array(rng.uniform(*r, 16), dtype=D, requires_grad=True) for r in ranges]
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_functions_of_one_number(name: str) -> None:
+    f = getattr(tg, name)
+
+    @tg.kernel
+    def kernel(x: tg.array[D], y: tg.array[D]):
+        t = tg.tile_load(x, shape=16)
+        tg.tile_store(y, t * f(t))
+
+    y = tg.zeros(16, dtype=D, requires_grad=True)
+    tg.gradcheck(kernel, (1, 32), inputs(ONE[name]), [y], block_dim=32)
+
+
+@pytest.mark.parametrize("name", TWO)
+def test_functions_of_two_numbers(name: str) -> None:
+    f = getattr(tg, name)
+
+    @tg.kernel
+    def kernel(x: tg.array[D], z: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = f(x[i], z[i]) * z[i]
+
+    y = tg.zeros(16, dtype=D, requires_grad=True)
+    tg.gradcheck(kernel, 16, inputs(*TWO[name]), [y], block_dim=8)
+
+
+def test_derivatives_of_powers_of_zero_and_of_negative_numbers() -> None:
+    @tg.kernel
+    def kernel(x: tg.array[D], z: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = tg.pow(x[i], z[i])
+
+    x = tg.array([0.0, 0.0, -2.0, 3.0], dtype=D, requires_grad=True)
+    z = tg.array([2.0, 0.0, 3.0, 0.0], dtype=D, requires_grad=True)
+    y = tg.zeros(4, dtype=D, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(kernel, 4, inputs=[x, z], outputs=[y])
+    tape.backward(grads={y: np.ones(4)})
+    assert x.grad.numpy().tolist() == [0.0, 0.0, 12.0, 0.0]
+    np.testing.assert_allclose(z.grad.numpy(), [0.0, 0.0, 0.0, np.log(3.0)])
+
+
+@pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16, tg.float32])
+def test_narrow_floats(dtype: Any) -> None:
+    @tg.kernel
+    def kernel(x, y):
+        t = tg.tile_load(x, shape=4)
+        tg.tile_store(y, tg.exp(t) * tg.tanh(t))
+
+    x = tg.array([-1.0, 0.0, 0.5, 1.0], dtype=dtype, requires_grad=True)
+    y = tg.zeros(4, dtype=dtype, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(kernel, 1, inputs=[x], outputs=[y], block_dim=32)
+    tape.backward(grads={y: np.ones(4)})
+    v = x.numpy().astype(np.float64)
+    wanted = np.exp(v) * (np.tanh(v) + 1.0 / np.cosh(v) ** 2)
+    np.testing.assert_allclose(
+        x.grad.numpy().astype(np.float64), wanted, rtol=2e-2 if dtype.bits == 16 else 1e-6
+    )
+
+
+def test_fast_functions() -> None:
+    @tg.kernel
+    def kernel(x, y):
+        i = tg.tid()
+        y[i] = tg.fast.exp2(x[i])
+
+    x = tg.array([-1.0, 0.0, 0.5, 3.0], dtype=float, requires_grad=True)
+    y = tg.zeros(4, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(kernel, 4, inputs=[x], outputs=[y])
+    tape.backward(grads={y: np.ones(4)})
+    np.testing.assert_allclose(x.grad.numpy(), np.exp2(x.numpy()) * np.log(2.0), rtol=1e-5)

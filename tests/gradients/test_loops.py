@@ -1,0 +1,198 @@
+"""Loops: right at every trip count, and no more kept or repeated than gradients need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+D = tg.float64
+COUNTS = (0, 1, 2, 3, 17, 64, 65, 200)
+
+
+def check(kernel: Any, dims: Any, *arrays: Any, block_dim: int = 32, **extra: Any) -> None:
+    *inputs, output = arrays
+    tg.gradcheck(kernel, dims, inputs, [output], block_dim=block_dim, directions=4, **extra)
+
+
+def random(*shape: int, scale: float = 1.0) -> Any:
+    rng = np.random.default_rng(shape)
+    return tg.array(rng.uniform(-scale, scale, shape), dtype=D, requires_grad=True)
+
+
+def zeros(*shape: int) -> Any:
+    return tg.zeros(shape, dtype=D, requires_grad=True)
+
+
+@tg.kernel
+def reassigned(a: tg.array2d[D], b: tg.array2d[D], c: tg.array2d[D]):
+    i, j = tg.tid()
+    acc = tg.tile_zeros(shape=(8, 4), dtype=D)
+    x = tg.tile_load(a, shape=(8, 8), offset=(i * 8, 0), storage="register")
+    y = tg.tile_load(b, shape=(8, 4), offset=(0, j * 4), storage="register")
+    count = int(a.shape[1] / 8)
+    for k in range(1, count):
+        x_next = tg.tile_load(a, shape=(8, 8), offset=(i * 8, k * 8), storage="register")
+        y_next = tg.tile_load(b, shape=(8, 4), offset=(k * 8, j * 4), storage="register")
+        tg.tile_matmul(x, y, acc)
+        x = x_next
+        y = y_next
+    tg.tile_matmul(x, y, acc)
+    tg.tile_store(c, acc, offset=(i * 8, j * 4))
+
+
+@tg.kernel
+def pipelined(a: tg.array2d[D], b: tg.array2d[D], c: tg.array2d[D]):
+    i, j = tg.tid()
+    acc = tg.tile_zeros(shape=(8, 4), dtype=D)
+    for k in tg.pipelined(a.shape[1] // 8, stages=3):
+        x = tg.tile_load(a, shape=(8, 8), offset=(i * 8, k * 8))
+        y = tg.tile_load(b, shape=(8, 4), offset=(k * 8, j * 4))
+        tg.tile_matmul(x, y, acc)
+    tg.tile_store(c, acc, offset=(i * 8, j * 4))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 17])
+@pytest.mark.parametrize("kernel", [reassigned, pipelined])
+def test_products_of_reassigned_tiles(kernel: Any, count: int) -> None:
+    """Small integers, so that every order of summing gives the same numbers: the gradients are exact."""
+    rng = np.random.default_rng(count)
+    a, b, g = (rng.integers(-3, 4, s).astype(np.float64) for s in ((16, 8 * count), (8 * count, 8), (16, 8)))
+    x, y = (tg.array(v, dtype=D, requires_grad=True) for v in (a, b))
+    c = zeros(16, 8)
+    with tg.Tape() as tape:
+        tg.launch_tiled(kernel, dim=[2, 2], inputs=[x, y], outputs=[c], block_dim=32)
+    np.testing.assert_array_equal(c.numpy(), a @ b)
+    tape.backward(grads={c: g})
+    np.testing.assert_array_equal(x.grad.numpy(), g @ b.T)
+    np.testing.assert_array_equal(y.grad.numpy(), a.T @ g)
+
+
+@tg.kernel
+def recurrent(w: tg.array2d[D], b: tg.array2d[D], n: int, c: tg.array2d[D]):
+    m, h = tg.tile_load(w, shape=(8, 8)), tg.tile_load(b, shape=(8, 4))
+    s = w[0, 0]
+    for _ in range(n):
+        h = tg.tanh(m @ h * 0.2) + h * 0.5 * s
+        s = tg.sin(s + 1.0)
+    tg.tile_store(c, h)
+
+
+@tg.kernel
+def counted_by_lanes(a: tg.array2d[D], n: int, c: tg.array[D]):
+    i = tg.tid()
+    x = a[0, i]
+    k = 0
+    while k < n + i:
+        x = tg.sin(x + a[1, i] * 0.3 * x)
+        k += 1
+    if x > 0.0:
+        for _ in range(n):
+            x = x * 0.9 + tg.sin(x) * 0.1
+    c[i] = x
+
+
+@tg.kernel
+def until_small(a: tg.array2d[D], n: int, c: tg.array[D]):
+    i = tg.tid()
+    t = tg.tile_load(a[i], shape=4)
+    s = tg.tile_sum(t * t)[0] * D(n)
+    while s > 0.01:
+        t = t * 0.7 + tg.sin(t) * 0.1
+        s = tg.tile_sum(t * t)[0]
+    tg.tile_store(c, t, offset=i * 4)
+
+
+@tg.kernel
+def changed_in_place(a: tg.array2d[D], n: int, c: tg.array[D]):
+    j = tg.tid()
+    t = tg.tile_load(a[0], shape=8, storage="shared")
+    u = t[2:6]
+    for k in range(n):
+        t[k % 8] = tg.sin(t[(k + 1) % 8] * 1.5)
+        t[j] += 0.0625 * t[j] * t[j]
+        u *= tg.tile_load(a[1], shape=4)
+        tg.tile_assign(t, tg.sin(t))
+        for q in range(k % 3):
+            u += 0.1 * t[q] * u
+    tg.tile_store(c, t)
+
+
+@tg.kernel
+def nested(a: tg.array2d[D], n: int, c: tg.array[D]):
+    t = tg.tile_load(a[0], shape=4)
+    for k in range(n):
+        u = t * 0.5
+        for q in range(k % 4):
+            if q == 2:
+                break
+            u = tg.sin(u * tg.tile_load(a[k % 4], shape=4, offset=q)) + t * 0.1
+        t = u if k % 2 == 0 else u * u + 0.3
+    tg.tile_store(c, t)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_values_that_are_carried_and_not_linear(count: int) -> None:
+    check(recurrent, (1, 32), random(8, 8), random(8, 4), count, zeros(8, 4))
+    check(counted_by_lanes, 8, random(2, 8), count, zeros(8), block_dim=4)
+    check(until_small, (2, 8), random(2, 4, scale=0.5), min(count, 3), zeros(8), block_dim=8)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 17, 40])
+def test_mutation_and_nesting(count: int) -> None:
+    check(changed_in_place, 8, random(2, 8), count, zeros(8), block_dim=8)
+    check(nested, (1, 8), random(4, 8), count, zeros(4), block_dim=8)
+
+
+@pytest.mark.parametrize("bounds", [(0, 9, 2), (9, -1, -3), (5, 5, 1), (3, 1, 1), (1, 3, -1), (-4, 4, 3)])
+def test_ranges(bounds: tuple[int, int, int]) -> None:
+    @tg.kernel
+    def powers(a: tg.array[D], start: int, stop: int, step: int, y: tg.array[D]):
+        x = a[0]
+        for k in range(start, stop, step):
+            x = x * a[1] + a[(k + 8) % 4] * x * x
+        y[0] = x
+
+    check(powers, 1, random(4), *bounds, zeros(1), block_dim=1)
+
+
+# What adjoints hold --------------------------------------------------------------------------------------------------
+
+
+def adjoint_ir(kernel: Any) -> str:
+    (adjoint,) = kernel.adjoints.values()
+    return adjoint.ir()
+
+
+def test_accumulations_keep_nothing_and_repeat_nothing() -> None:
+    @tg.kernel
+    def products(a: tg.array2d[D], b: tg.array2d[D], c: tg.array2d[D]):
+        acc = tg.tile_zeros(shape=(8, 4), dtype=D)
+        for k in range(a.shape[1] // 8):
+            x = tg.tile_load(a, shape=(8, 8), offset=(0, k * 8))
+            y = tg.tile_load(b, shape=(8, 4), offset=(k * 8, 0))
+            tg.tile_matmul(x, y, acc)
+        tg.tile_store(c, acc)
+
+    check(products, (1, 32), random(8, 24), random(24, 4), zeros(8, 4))
+    text = adjoint_ir(products)
+    assert "buf." not in text
+    assert text.count(" = for ") + text.count("  for ") == 1
+    assert text.count("tile.matmul") == 2
+
+
+def test_tiles_loaded_a_round_ahead_are_loaded_again() -> None:
+    check(reassigned, (1, 1, 32), random(8, 24), random(24, 4), zeros(8, 4))
+    text = adjoint_ir(reassigned)
+    assert "buf." not in text
+    assert text.count("tile.matmul") == 4
+
+
+def test_what_is_carried_is_kept_within_bounds() -> None:
+    check(recurrent, (1, 32), random(8, 8), random(8, 4), 5, zeros(8, 4))
+    kept = [line for line in adjoint_ir(recurrent).splitlines() if "= buf.new" in line]
+    assert len(kept) == 2
+    assert any("buf<float64,[64,32]" in line for line in kept)

@@ -1,0 +1,52 @@
+"""Adjoint kernels are kernels like any other: the interpreter, the CPU and the threads of a GPU block, which are run in
+the interpreter too and must not race, agree on them; and they assemble for a GPU without a spill."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from agreement import traced
+from cases import CASES, Case, D
+from lowering import Launch, copies, lowered, run_lowered
+
+import tegula as tg
+from tegula import interp
+from tegula.backend import ptx
+from tegula.backend.llvm import compile_ptx
+from tegula.codegen.gpu import lower_kernel
+from tegula.passes.pipeline import for_gpu, prepare
+from tegula.runtime.adjoint import adjoint_of
+from tegula.target import get_cuda_target
+
+
+def adjoint_launch(case: Case) -> Launch:
+    """A launch of the adjoint kernel, with a random gradient of the output."""
+    inputs, output = case.arguments()
+    grads = [tg.zeros(x.shape, dtype=x.dtype) for x in inputs]
+    grads.append(tg.array(np.random.default_rng(3).standard_normal(output.shape), dtype=D))
+    adjoint = adjoint_of(case.kernel, tuple(range(len(grads))))
+    return Launch(adjoint, [*inputs, output, *grads], case.dims, case.block)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_interpreter_and_threads_agree_with_the_cpu(name: str) -> None:
+    launch = adjoint_launch(CASES[name])
+    interpreted = copies(launch.args)
+    kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
+    interp.run(kernel, interpreted, launch.dims, launch.block_dim, print)
+    in_threads, _ = run_lowered(*lowered(launch), launch)
+    tg.launch(launch.kernel, launch.dims, inputs=launch.args, block_dim=launch.block_dim, record_tape=False)
+    for a, b, native in zip(interpreted, in_threads, launch.args, strict=True):
+        np.testing.assert_allclose(a, native.numpy(), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(b, native.numpy(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.skipif(not ptx.candidates(), reason="no ptxas")
+@pytest.mark.parametrize("name", CASES)
+def test_assembles_for_a_gpu(name: str) -> None:
+    launch = adjoint_launch(CASES[name])
+    kernel = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
+    prepare(kernel)
+    target = get_cuda_target("sm_90a")
+    code = lower_kernel(kernel, for_gpu(kernel, target), target)
+    assert ptx.compile_cubin(compile_ptx(code.text, "sm_90a"), "sm_90a").spill_bytes == 0

@@ -1,0 +1,112 @@
+"""Every op against finite differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import CASES, D
+
+import tegula as tg
+from tegula.ops.base import REGISTRY, TileOp
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_of(name: str) -> None:
+    case = CASES[name]
+    inputs, output = case.arguments()
+    tg.gradcheck(case.kernel, case.dims, inputs, [output], block_dim=case.block)
+
+
+WITHOUT = {
+    *("and", "or", "xor", "not", "shl", "shr", "mod", "cmp", "classify", "const", "tid", "array.shape"),
+    *("yield", "if", "for", "while", "unreplayable"),
+    *("tile.empty", "array.view", "buf.view", "buf.reshape", "print", "print.tile", "assert", "barrier"),
+    *("stack.new", "stack.clear", "stack.count", "lane.index", "block.index", "block.count"),
+    *("logical_blocks", "lanes"),
+}
+"""Ops whose results carry no gradient, and those that the pass treats itself."""
+
+
+LOWERED = ("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.")
+"""Ops that kernels have only after they were differentiated, and those of roles, which are refused as a whole."""
+
+
+def test_every_op_has_an_adjoint_or_says_why_not() -> None:
+    silent = [
+        name
+        for name, op in REGISTRY.items()
+        if op.adjoint is TileOp.adjoint and not op.NONDIFFERENTIABLE and name not in WITHOUT
+    ]
+    assert [name for name in silent if not name.startswith(LOWERED)] == []
+
+
+def gradient_of(kernel: Any, x: Any, seed: Any, block_dim: int = 8) -> np.ndarray:
+    y = tg.zeros(np.shape(seed), dtype=x.dtype, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(kernel, dim=1, inputs=[x], outputs=[y], block_dim=block_dim)
+    tape.backward(grads={y: np.asarray(seed, x.numpy().dtype)})
+    return x.grad.numpy()
+
+
+def test_equal_extremes_share_the_gradient() -> None:
+    @tg.kernel
+    def extremes(x: tg.array[D], y: tg.array[D]):
+        t = tg.tile_load(x, shape=4)
+        tg.tile_store(y, tg.tile_max(t) + tg.max(t[1], 2.0))
+
+    x = tg.array([2.0, 2.0, 1.0, 0.0], dtype=D, requires_grad=True)
+    assert gradient_of(extremes, x, [1.0]).tolist() == [0.5, 1.0, 0.0, 0.0]
+
+
+def test_derivatives_at_kinks_and_jumps() -> None:
+    @tg.kernel
+    def kinks(x: tg.array[D], y: tg.array[D]):
+        t = tg.tile_load(x, shape=3)
+        tg.tile_store(y, tg.abs(t) + tg.floor(t) + tg.sign(t) + tg.round(t))
+
+    x = tg.array([0.0, -1.0, 2.5], dtype=D, requires_grad=True)
+    assert gradient_of(kinks, x, [1.0, 1.0, 1.0]).tolist() == [0.0, -1.0, 1.0]
+
+
+@pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16, tg.float32, tg.float8_e4m3])
+def test_gradients_of_narrow_floats(dtype: Any) -> None:
+    @tg.kernel
+    def product(a, b, y):
+        p, q = tg.tile_load(a, shape=(16, 16)), tg.tile_load(b, shape=(16, 16))
+        acc = tg.tile_zeros(shape=(16, 16), dtype=float)
+        tg.tile_matmul(p, q, acc)
+        tg.tile_store(y, acc + tg.tile_astype(p, float))
+
+    rng = np.random.default_rng(0)
+    a, b = (tg.array(rng.integers(-2, 3, (16, 16)).astype(np.float32), dtype=dtype) for _ in range(2))
+    a.requires_grad = b.requires_grad = True
+    y = tg.zeros((16, 16), requires_grad=True)
+    g = rng.integers(-2, 3, (16, 16)).astype(np.float32)
+    with tg.Tape() as tape:
+        tg.launch_tiled(product, dim=1, inputs=[a, b], outputs=[y], block_dim=32)
+    tape.backward(grads={y: g})
+    left, right = (x.numpy().astype(np.float32) for x in (a, b))
+    assert a.grad.dtype == (tg.float32 if dtype is tg.float8_e4m3 else dtype)
+    np.testing.assert_array_equal(a.grad.numpy().astype(np.float32), g @ right.T + g)
+    np.testing.assert_array_equal(b.grad.numpy().astype(np.float32), left.T @ g)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_linear_in_what_flows_in(name: str) -> None:
+    """The adjoint is a linear map: of 2 g - h it is twice that of g less that of h."""
+    case = CASES[name]
+    inputs, output = case.arguments()
+    rng = np.random.default_rng(1)
+    seeds = [rng.standard_normal(output.shape) for _ in range(2)]
+    found = []
+    for seed in (*seeds, 2.0 * seeds[0] - seeds[1]):
+        grads = [tg.zeros(x.shape, dtype=x.dtype) for x in inputs]
+        tg.launch(
+            *(case.kernel, case.dims, inputs, [output], grads, [tg.array(seed, dtype=D)]),
+            adjoint=True, block_dim=case.block,
+        )  # fmt: skip
+        found.append([g.numpy().copy() for g in grads])
+    for first, second, both in zip(*found, strict=True):
+        np.testing.assert_allclose(both, 2.0 * first - second, rtol=1e-9, atol=1e-9)

@@ -1,0 +1,223 @@
+"""Tapes, adjoint launches, and functions with gradients of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+D = tg.float64
+
+
+@tg.kernel
+def sines(x: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = tg.sin(x[i])
+
+
+@tg.kernel
+def squares(y: tg.array[D], loss: tg.array[D]):
+    tg.atomic_add(loss, 0, y[tg.tid()] * y[tg.tid()])
+
+
+@tg.kernel
+def constants(y: tg.array[D]):
+    y[tg.tid()] = 2.0
+
+
+def arrays(n: int = 8) -> tuple[tg.array, tg.array, tg.array]:
+    x = tg.array(np.linspace(0.1, 1.0, n), dtype=D, requires_grad=True)
+    return x, tg.zeros_like(x), tg.zeros(1, dtype=D, requires_grad=True)
+
+
+def derivative(x: tg.array) -> np.ndarray:
+    return 2 * np.sin(x.numpy()) * np.cos(x.numpy())
+
+
+def test_gradients_over_launches() -> None:
+    x, y, loss = arrays()
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+        tg.launch(squares, 8, inputs=[y], outputs=[loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), derivative(x))
+    assert loss.grad.numpy().tolist() == [1.0]
+    assert set(tape.gradients) == {x, y, loss}
+    assert np.all(y.grad.numpy() == 0.0), "a store takes and clears the gradient of what it wrote"
+
+
+def test_gradients_add_up_until_they_are_cleared() -> None:
+    x, y, loss = arrays()
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+        tg.launch(squares, 8, inputs=[y], outputs=[loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), derivative(x))
+    tape.zero()
+    assert np.all(x.grad.numpy() == 0.0)
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), derivative(x))
+    with pytest.raises(tg.LaunchError, match="backwards already"):
+        tape.backward(loss)
+
+
+def test_given_gradients_stay_as_they_are() -> None:
+    x, y, _ = arrays()
+    seed = tg.array(np.arange(8.0), dtype=D)
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+    tape.backward(grads={y: seed})
+    np.testing.assert_allclose(x.grad.numpy(), np.arange(8) * np.cos(x.numpy()))
+    assert seed.numpy().tolist() == y.grad.numpy().tolist() == list(range(8))
+
+
+def test_a_later_store_hides_an_earlier_one() -> None:
+    x, y, loss = arrays()
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+        tg.launch(constants, 4, outputs=[y])
+        tg.launch(squares, 8, inputs=[y], outputs=[loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), np.where(np.arange(8) < 4, 0.0, derivative(x)))
+
+
+def test_views_share_gradients() -> None:
+    x, y, loss = arrays()
+    with tg.Tape() as tape:
+        tg.launch(sines, 4, inputs=[x[::2]], outputs=[y[:4]])
+        tg.launch(squares, 4, inputs=[y[:4]], outputs=[loss])
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), np.where(np.arange(8) % 2, 0.0, derivative(x)))
+
+
+def test_launches_that_are_not_recorded() -> None:
+    x, y, loss = arrays()
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y], record_tape=False)
+        tg.launch(squares, 8, inputs=[y], outputs=[loss])
+    tg.launch(constants, 8, outputs=[tg.zeros(8, dtype=D)])
+    tape.backward(loss)
+    assert np.all(x.grad.numpy() == 0.0)
+    np.testing.assert_allclose(y.grad.numpy(), 2 * y.numpy())
+
+
+@pytest.mark.parametrize("change", ["fill_", "zero_", "assign", "launch", "view"])
+def test_overwritten_arrays_are_found(change: str) -> None:
+    x, y, loss = arrays()
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+        tg.launch(squares, 8, inputs=[y], outputs=[loss])
+    if change == "launch":
+        tg.launch(constants, 8, outputs=[y])
+    elif change == "view":
+        y[2:3].fill_(1.0)
+    else:
+        getattr(y, change)(*{"fill_": (1.0,), "assign": (np.ones(8),)}.get(change, ()))
+    with pytest.raises(tg.LaunchError, match="overwritten since"):
+        tape.backward(loss)
+
+
+def test_overwriting_what_no_gradient_needs() -> None:
+    x, y, loss = arrays()
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+    y.fill_(7.0)
+    del loss
+    tape.backward(grads={y: np.ones(8)})
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(x.numpy()))
+
+
+def test_adjoint_launch() -> None:
+    x, y, _ = arrays()
+    given, seed = tg.zeros(8, dtype=D), tg.array(np.arange(8.0), dtype=D)
+    tg.launch(sines, 8, [x], [y], adj_inputs=[given], adj_outputs=[seed], adjoint=True)
+    np.testing.assert_allclose(given.numpy(), np.arange(8) * np.cos(x.numpy()))
+    assert np.all(seed.numpy() == 0.0) and np.all(x.grad.numpy() == 0.0)
+    tg.launch(sines, 8, [x], [y], adj_outputs=[tg.ones(8, dtype=D)], adjoint=True)
+    np.testing.assert_allclose(x.grad.numpy(), np.cos(x.numpy()))
+
+
+def test_one_tape_at_a_time() -> None:
+    with tg.Tape(), pytest.raises(tg.LaunchError, match="recording already"), tg.Tape():
+        pass
+
+
+def test_integers_have_no_gradient() -> None:
+    with pytest.raises(TypeError, match="only floats"):
+        tg.zeros(3, dtype=int, requires_grad=True)
+
+
+@tg.func
+def clipped(x: D, low: D):
+    return tg.max(x, low)
+
+
+@tg.func_grad(clipped)
+def straight_through(x: D, low: D, g: D):
+    tg.adjoint[x] += g
+    if x < low:
+        for _ in range(2):
+            tg.adjoint[low] += 0.25 * g
+
+
+@tg.func
+def next_place(counter: tg.array[int], i: int):
+    return tg.atomic_add(counter, i, 1)
+
+
+@tg.func_replay(next_place)
+def same_place(counter: tg.array[int], i: int):
+    return i
+
+
+def test_a_function_with_its_own_gradient() -> None:
+    @tg.kernel
+    def clip(x: tg.array[D], low: tg.array[D], y: tg.array[D]):
+        t = tg.tile_load(x, shape=4)
+        tg.tile_store(y, tg.tile_map(clipped, t, low[0]) * 2.0)
+
+    x = tg.array([-1.0, 0.5, -2.0, 3.0], dtype=D, requires_grad=True)
+    low, y = tg.zeros(1, dtype=D, requires_grad=True), tg.zeros(4, dtype=D, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(clip, 1, inputs=[x, low], outputs=[y], block_dim=32)
+    tape.backward(grads={y: [1.0, 2.0, 3.0, 4.0]})
+    assert x.grad.numpy().tolist() == [2.0, 4.0, 6.0, 8.0]
+    assert low.grad.numpy().tolist() == [4.0]
+
+
+def test_a_function_that_runs_once_only() -> None:
+    @tg.kernel
+    def take(x: tg.array[D], counter: tg.array[int], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = x[next_place(counter, i)] * x[i]
+
+    x, y, _ = arrays()
+    counter = tg.array(np.arange(8), dtype=int)
+    tg.gradcheck(take, 8, [x, counter], [y], block_dim=4)
+
+
+def test_gradcheck_finds_wrong_gradients() -> None:
+    @tg.kernel
+    def clip(x: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = clipped(x[i] * x[i], 10.0)
+
+    x, y, _ = arrays()
+    assert not tg.gradcheck(clip, 8, [x], [y], raise_exception=False)
+    with pytest.raises(tg.GradientMismatch, match="along a random direction"):
+        tg.gradcheck(clip, 8, [x], [y])
+
+
+def test_kernels_without_backward() -> None:
+    @tg.kernel(enable_backward=False)
+    def plain(x: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = x[i]
+
+    x, y, _ = arrays()
+    with tg.Tape() as tape:
+        tg.launch(plain, 8, inputs=[x], outputs=[y])
+    with pytest.raises(tg.LaunchError, match="enable_backward=False"):
+        tape.backward(grads={y: np.ones(8)})
