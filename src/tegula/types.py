@@ -264,16 +264,26 @@ def from_numpy(dtype: np.dtype) -> DType:
         raise ValueError(f"NumPy dtype {dtype} has no counterpart; supported: {', '.join(DTYPES)}") from None
 
 
+def numpy_type(x: object) -> DType | None:
+    """What a scalar type of NumPy means, given as a class or as a dtype; None for anything else."""
+    if isinstance(x, np.dtype) or (isinstance(x, type) and issubclass(x, np.generic)):
+        return _FROM_NUMPY.get(np.dtype(x))
+    return None
+
+
 def element_type(annotation: object) -> ElementType:
     """The element type that a Python annotation or dtype argument stands for; TypeError if none.
 
-    Python's float, int and bool mean float32, int32 and bool."""
+    Python's float, int and bool mean float32, int32 and bool; NumPy's types mean those of the same name."""
     if isinstance(annotation, DType | VecType | MatType):
         return annotation
-    builtin: dict[object, DType] = {float: float32, int: int32, bool: bool_}
-    if annotation in builtin:
-        return builtin[annotation]
-    raise TypeError(f"{annotation!r} is not an element type")
+    for builtin, meant in ((float, float32), (int, int32), (bool, bool_)):
+        if annotation is builtin:
+            return meant
+    found = numpy_type(annotation)
+    if found is not None:
+        return found
+    raise TypeError(f"{annotation!r} is not an element type such as tg.float32 or tg.vec3")
 
 
 def _short(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:
