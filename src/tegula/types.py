@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import ml_dtypes
 import numpy as np
@@ -264,11 +264,10 @@ def from_numpy(dtype: np.dtype) -> DType:
         raise ValueError(f"NumPy dtype {dtype} has no counterpart; supported: {', '.join(DTYPES)}") from None
 
 
-def numpy_type(x: object) -> DType | None:
+def numpy_type(x: Any) -> DType | None:
     """What a scalar type of NumPy means, given as a class or as a dtype; None for anything else."""
-    if isinstance(x, np.dtype) or (isinstance(x, type) and issubclass(x, np.generic)):
-        return _FROM_NUMPY.get(np.dtype(x))
-    return None
+    is_class = isinstance(x, type) and issubclass(x, np.generic)
+    return _FROM_NUMPY.get(np.dtype(cast(Any, x))) if is_class or isinstance(x, np.dtype) else None
 
 
 def element_type(annotation: object) -> ElementType:
