@@ -11,7 +11,7 @@ from tegula.codegen.lifetimes import lifetimes
 from tegula.dataclass import dataclass, field
 from tegula.passes.plan_memory import LINE, Interval, Plan, divided, plan_memory
 from tegula.source import Location
-from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
+from tegula.types import ElementType, components, element_bytes, element_shape
 
 PAGE = 4096
 STAGGER = 5 * LINE
@@ -189,7 +189,3 @@ class Scratch:
     def _place(self, line: int, otherwise: Location) -> Location:
         at = bisect_right(self.places, line, key=lambda place: place[0])
         return self.places[at - 1][1] if at else otherwise
-
-
-def register_bytes(dtype: ElementType) -> int:
-    return scalar_of(dtype).bits // 8
