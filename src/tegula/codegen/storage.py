@@ -11,7 +11,7 @@ from tegula.codegen.lifetimes import lifetimes
 from tegula.dataclass import dataclass, field
 from tegula.passes.plan_memory import LINE, Interval, Plan, divided, plan_memory
 from tegula.source import Location
-from tegula.types import ElementType, components, element_bytes, element_shape
+from tegula.types import ElementType, components, element_bytes, element_shape, scalar_of
 
 PAGE = 4096
 STAGGER = 5 * LINE
