@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from tegula.dataclass import dataclass, field
 
@@ -132,14 +132,3 @@ def _base(target: ast.expr) -> str | None:
     while isinstance(target, ast.Subscript | ast.Attribute):
         target = target.value
     return target.id if isinstance(target, ast.Name) else None
-
-
-def exits(statements: Sequence[ast.stmt]) -> tuple[bool, bool]:
-    """Whether the statements hold a `break` of the loop they are the body of, and a `return`."""
-    breaks = any(isinstance(n, ast.Break) for n in _walk_loop(statements))
-    returns = any(isinstance(n, ast.Return) for n in _walk(statements))
-    return breaks, returns
-
-
-def _walk_loop(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    yield from _below(nodes, (*_NESTED, ast.expr, ast.For, ast.While))
