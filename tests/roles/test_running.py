@@ -208,6 +208,25 @@ except tg.Deadlock:
 """
 
 
+@pytest.mark.parametrize("column", [0, 4, 1])
+def test_a_load_that_promises_alignment(column: int) -> None:
+    @tg.kernel
+    def promised(x: tg.array2d[float], out: tg.array2d[float], column: int):
+        pipe = tg.tile_pipe(shape=(2, 8), dtype=float, stages=2)
+        with tg.ws(0):
+            tg.tile_pipe_load(pipe, x, offset=(1, column), aligned=True)
+        with tg.ws(1):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe))
+
+    x, out = on_cpu(8, N)
+    if column % 4:
+        with pytest.raises(tg.BrokenPromise, match="not 16-byte aligned"):
+            tg.launch_tiled(promised, dim=1, inputs=[x, out, column])
+        return
+    tg.launch_tiled(promised, dim=1, inputs=[x, out, column])
+    assert np.array_equal(out.numpy()[:2, :8], x.numpy()[1:3, column : column + 8])
+
+
 def test_a_deadlock_of_many_blocks_ends_at_once(tmp_path: Path) -> None:
     program = tmp_path / "stuck.py"
     program.write_text(STUCK)
