@@ -9,6 +9,7 @@ from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, Unreplayable, adjoint_type
 from tegula.ops.roles import Roles
 from tegula.passes.gradient.activity import Activity, memory_root
+from tegula.passes.gradient.owners import own_gradients
 from tegula.passes.gradient.reverse import Reverse
 from tegula.passes.gradient.rounds import shorten
 from tegula.passes.overlap import overlap
@@ -55,7 +56,19 @@ def differentiate(
     erase_dead(adjoint, objects=True)
     verify(adjoint)
     _check_replayed(kernel, adjoint)
+    simplify(adjoint)
+    own_gradients(adjoint, _unshared(adjoint, len(kernel.params)))
+    verify(adjoint)
     return adjoint
+
+
+def _unshared(adjoint: Kernel, first: int) -> list[Value]:
+    """The gradient arrays whose bytes no other array of the launch has."""
+    return [
+        p
+        for p, known in zip(adjoint.params[first:], adjoint.access[first:], strict=True)
+        if known and not known.aliases
+    ]
 
 
 def _check_roles(kernel: Kernel) -> None:
