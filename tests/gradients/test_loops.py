@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tegula as tg
+from tegula.passes.gradient.rounds import KEPT_BYTES
 
 D = tg.float64
-COUNTS = (0, 1, 2, 3, 17, 64, 65, 200)
+COUNTS = (0, 1, 2, 3, 17, 62, 63, 64, 65, 200, 3844, 3845, 4000)
 
 
 def check(kernel: Any, dims: Any, *arrays: Any, block_dim: int = 32, **extra: Any) -> None:
@@ -193,6 +196,40 @@ def test_tiles_loaded_a_round_ahead_are_loaded_again() -> None:
 
 def test_what_is_carried_is_kept_within_bounds() -> None:
     check(recurrent, (1, 32), random(8, 8), random(8, 4), 5, zeros(8, 4))
-    kept = [line for line in adjoint_ir(recurrent).splitlines() if "= buf.new" in line]
-    assert len(kept) == 2
-    assert any("buf<float64,[64,32]" in line for line in kept)
+    kept = re.findall(r"buf<float64,\[([\d,]*)\],register> = buf.new", adjoint_ir(recurrent))
+    assert kept == ["62,32", "62", "62,32", "62"]
+    assert sum(8 * math.prod(map(int, shape.split(","))) for shape in kept) <= KEPT_BYTES
+
+
+def test_gradients_with_one_owner_need_no_atomics() -> None:
+    @tg.kernel
+    def normalised(x: tg.array2d[D], w: tg.array[D], y: tg.array2d[D]):
+        i = tg.tid()
+        row = tg.tile_load(x[i], shape=8) + tg.tile_load(x[i], shape=8, offset=8)
+        tg.tile_store(y[i], row * tg.tile_load(w, shape=8) / tg.tile_sum(row * row))
+
+    check(normalised, (3, 32), random(3, 16), random(8), zeros(3, 8))
+    text = adjoint_ir(normalised)
+    assert text.count("tile.atomic") == 1, "only w is shared by the blocks"
+
+
+def test_gradients_with_one_owner_per_thread_need_no_atomics() -> None:
+    @tg.kernel
+    def scaled(x: tg.array2d[D], s: tg.array[D], y: tg.array2d[D]):
+        i, j = tg.tid()
+        y[i, j] = tg.sin(x[i, j]) * x[i, j] * s[j]
+
+    check(scaled, (4, 6), random(4, 6), random(6), zeros(4, 6), block_dim=8)
+    assert adjoint_ir(scaled).count("array.atomic") == 1, "only s is shared by the threads"
+
+
+@pytest.mark.parametrize("overlap", [3, 4, 5])
+def test_overlapping_windows_have_several_owners(overlap: int) -> None:
+    @tg.kernel
+    def windows(x: tg.array[D], y: tg.array2d[D]):
+        i = tg.tid()
+        t = tg.tile_load(x, shape=4, offset=i * overlap)
+        tg.tile_store(y[i], t * t)
+
+    check(windows, (3, 8), random(16), zeros(3, 4), block_dim=8)
+    assert ("tile.atomic" in adjoint_ir(windows)) == (overlap < 4)

@@ -221,3 +221,19 @@ def test_kernels_without_backward() -> None:
         tg.launch(plain, 8, inputs=[x], outputs=[y])
     with pytest.raises(tg.LaunchError, match="enable_backward=False"):
         tape.backward(grads={y: np.ones(8)})
+
+
+def test_gradients_that_would_get_lost_are_found() -> None:
+    @tg.kernel
+    def scale(y: tg.array[D], loss: tg.array[D]):
+        i = tg.tid()
+        y[i] = y[i] * 2.0
+        tg.atomic_add(loss, 0, y[i])
+
+    x, _, loss = arrays()
+    y = tg.zeros(8, dtype=D)
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+        tg.launch(scale, 8, inputs=[y], outputs=[loss])
+    with pytest.raises(tg.LaunchError, match="an array without a gradient"):
+        tape.backward(loss)

@@ -52,7 +52,12 @@ def window(op: Op) -> Window | None:
     tile = op.result.type if isinstance(op, TileLoad) else op.operands[1].type
     assert isinstance(tile, TileType)
     at = [(linear(v), n) for v, n in zip(op.operands[2:], tile.shape, strict=True)]
-    array = op.operands[0]
+    return in_source(op.operands[0], at)
+
+
+def in_source(array: Value, at: list[tuple[Linear, int]]) -> Window | None:
+    """Offsets and lengths in an array or view as elements of the parameter that it shows; None where that is not
+    known."""
     while isinstance(array.owner, ArrayView):
         outer = _in_source(array.owner, at)
         if outer is None:

@@ -248,7 +248,7 @@ def _run(
         )
     compiled.launch(made.blocks, packed, args, stream, other)
     if recording.on:
-        recording.launched(kernel, made, ours(kernel, args), compiled.writes, record)
+        recording.launched(kernel, made, ours(kernel, args), compiled, record)
 
 
 LISTS = (list, tuple)

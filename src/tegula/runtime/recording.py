@@ -12,7 +12,7 @@ from weakref import WeakSet
 class Observer(Protocol):
     """A tape."""
 
-    def launched(self, kernel: Any, plan: Any, args: Sequence[Any], writes: Sequence[int]) -> None: ...
+    def launched(self, kernel: Any, plan: Any, args: Sequence[Any], form: Any) -> None: ...
 
     def written(self, target: Any) -> None: ...
 
@@ -28,14 +28,12 @@ class Recording:
     def update(self) -> None:
         self.on = self.tape is not None or len(self.watching) > 0
 
-    def launched(
-        self, kernel: Any, plan: Any, args: Sequence[Any], writes: Sequence[int], record: bool
-    ) -> None:
-        """A kernel ran and wrote the arrays at some positions."""
-        for k in writes:
+    def launched(self, kernel: Any, plan: Any, args: Sequence[Any], form: Any, record: bool) -> None:
+        """A compiled form of a kernel ran."""
+        for k in form.writes:
             self.written(args[k])
         if record and self.tape is not None:
-            self.tape.launched(kernel, plan, args, writes)
+            self.tape.launched(kernel, plan, args, form)
         self.update()
 
     def written(self, target: Any) -> None:

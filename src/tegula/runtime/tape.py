@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.dataclass import dataclass
@@ -14,29 +14,41 @@ from tegula.runtime.recording import recording
 from tegula.types import scalar_of
 
 if TYPE_CHECKING:
+    from tegula.ir import Kernel as KernelIR
     from tegula.runtime.kernel import Kernel
     from tegula.runtime.launch import Plan
+    from tegula.runtime.quick import Form
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A launch, the positions of the arrays it wrote, and how many writes the tape had seen after it."""
+    """A launch, the compiled form that ran, and how many writes the tape had seen after it."""
 
     kernel: Kernel
     plan: Plan
     args: Sequence[Any]
-    writes: Sequence[int]
+    form: Form
     time: int
 
-    def arrays(self, written: bool) -> Iterator[tuple[int, array]]:
-        """The arrays of floats that were written, or that were only read, by position."""
-        for k, a in enumerate(self.args):
-            if isinstance(a, array) and scalar_of(a.dtype).is_float and (k in self.writes) == written:
+    def floats(self, positions: Iterable[int]) -> Iterator[tuple[int, array]]:
+        """The arrays of floats at some positions."""
+        for k in positions:
+            a = self.args[k]
+            if isinstance(a, array) and scalar_of(a.dtype).is_float:
                 yield k, a
 
     @property
     def has_gradient(self) -> bool:
         return any(isinstance(a, array) and a.requires_grad for a in self.args)
+
+
+def read(kernel: KernelIR) -> list[int]:
+    """Positions of the array parameters that a kernel may read."""
+    from tegula.passes.overlap import array_root
+
+    effects = (e for op in kernel.walk() for e in op.effects() if e.kind != "write" and e.value is not None)
+    roots = {array_root(e.value) for e in effects if e.value is not None}
+    return [k for k, p in enumerate(kernel.params) if p in roots]
 
 
 class Tape:
@@ -70,9 +82,9 @@ class Tape:
 
     # Observing -------------------------------------------------------------------------------------------------------
 
-    def launched(self, kernel: Kernel, plan: Plan, args: Sequence[Any], writes: Sequence[int]) -> None:
+    def launched(self, kernel: Kernel, plan: Plan, args: Sequence[Any], form: Form) -> None:
         """A kernel was launched while the tape recorded."""
-        self.records.append(Record(kernel, plan, tuple(args), tuple(writes), self._time))
+        self.records.append(Record(kernel, plan, tuple(args), form, self._time))
 
     def written(self, target: Any) -> None:
         """An array was written, by a launch or by one of its methods."""
@@ -134,7 +146,7 @@ class Tape:
         for record in self.records:
             if not record.has_gradient:
                 continue
-            for k, a in record.arrays(written=False):
+            for k, a in record.floats(read(record.form.kernel)) if lost else ():
                 for writer, at, source in lost:
                     if a.device == source.device and a.low < source.high and source.low < a.high:
                         name, made = record.kernel.parameters[k].name, writer.kernel.parameters[at].name
@@ -143,7 +155,7 @@ class Tape:
                             f"as '{made}', an array without a gradient, so none would flow through it",
                             "make it with requires_grad=True, or launch the first kernel with record_tape=False",
                         )
-            lost += [(record, k, a) for k, a in record.arrays(written=True) if not a.requires_grad]
+            lost += [(record, k, a) for k, a in record.floats(record.form.writes) if not a.requires_grad]
 
     def _check(self, record: Record, adjoint: Adjoint) -> None:
         """LaunchError where an array that the adjoint reads was written after the launch."""

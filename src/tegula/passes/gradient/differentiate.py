@@ -9,6 +9,8 @@ from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, Unreplayable, adjoint_type
 from tegula.ops.roles import Roles
 from tegula.passes.gradient.activity import Activity, memory_root
+from tegula.passes.gradient.owners import own_gradients
+from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
 from tegula.passes.gradient.rounds import shorten
 from tegula.passes.overlap import overlap
@@ -36,6 +38,7 @@ def differentiate(
     arrays = [kernel.params[k] for k in positions]
     body = Region([*(p.type for p in kernel.params), *(adjoint_type(a.type) for a in arrays)])
     activity = Activity(kernel.body, arrays, arrays)
+    _check_connected(kernel, activity, arrays)
     made = Reverse(body, activity, analyse(kernel), kernel.launch.block_dim, kernel.launch.partial)
     made.loc = kernel.loc
     made.scope.primals.update(zip(kernel.params, body.args, strict=False))
@@ -55,7 +58,19 @@ def differentiate(
     erase_dead(adjoint, objects=True)
     verify(adjoint)
     _check_replayed(kernel, adjoint)
+    simplify(adjoint)
+    own_gradients(adjoint, _unshared(adjoint, len(kernel.params)))
+    verify(adjoint)
     return adjoint
+
+
+def _unshared(adjoint: Kernel, first: int) -> list[Value]:
+    """The gradient arrays whose bytes no other array of the launch has."""
+    return [
+        p
+        for p, known in zip(adjoint.params[first:], adjoint.access[first:], strict=True)
+        if known and not known.aliases
+    ]
 
 
 def _check_roles(kernel: Kernel) -> None:
@@ -65,6 +80,19 @@ def _check_roles(kernel: Kernel) -> None:
             raise NoGradient(
                 op.loc, op="a role", why="kernels with roles are not differentiated yet", help=help
             )
+
+
+def _check_connected(kernel: Kernel, activity: Activity, arrays: list[Value]) -> None:
+    """Refuse arrays without a gradient through which one would have to flow."""
+    for op in kernel.walk():
+        for effect in op.effects():
+            root = memory_root(effect.value) if effect.value is not None else None
+            if root is None or effect.kind == "write" or root not in kernel.params or root in arrays:
+                continue
+            if root in activity:
+                name = kernel.param_names[kernel.params.index(root)]
+                why = f"'{name}' holds what depends on arrays with gradients, but has none itself"
+                raise NoGradient(op.loc, op=named(op), why=why, help="make it with requires_grad=True")
 
 
 def reads(adjoint: Kernel, count: int) -> set[int]:

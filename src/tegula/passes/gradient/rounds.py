@@ -2,11 +2,13 @@
 
 Before each round that is gone through backwards, what the loop carried there is computed again from its start. Where
 that forgets, only the last rounds are run: a value that is loaded anew in each round needs one. Where it does not, what
-was carried is kept every few rounds, in at most KEPT_BYTES of a block's memory, and run on from there."""
+was carried is kept every few rounds, on two levels, in at most KEPT_BYTES of a block's memory, and run on from
+there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
@@ -169,35 +171,69 @@ def _written(buffer: Value, body: Region) -> list[Value]:
 
 
 def _keep(kernel: Kernel, replay: Replay, known: Uniformity) -> None:
-    """Keep what is carried in front of the loop that goes backwards, and start from there."""
-    loop = replay.again
-    if _memory(loop) is not None or any(not _can_keep(r.type) for r in loop.results):  # type: ignore[arg-type]
+    """Keep what is carried every few rounds in front of the loop that goes backwards. Where it enters a stretch between
+    two of them, keep every few rounds of that too; start from there."""
+    loop, count = replay.again, replay.count
+    if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):  # type: ignore[arg-type]
         return
-    parted = _divergent_above(replay.backwards, known)
     size = sum(_bytes(r, known, kernel.launch.block_dim) for r in loop.results)
-    most = min(MOST_KEPT, KEPT_BYTES // max(1, size))
-    number = replay.count.owner
-    if isinstance(number, S.Const):
-        most = min(most, number.attrs["value"])
+    most = min(MOST_KEPT, KEPT_BYTES // 2 // max(1, size))
     if most < 2:
         return
-    top = _before(parted or replay.backwards)
-    objects = [_object(top, r, most, known, kernel.launch.block_dim) for r in loop.results]
-    lane = top.one(LaneIndex, [])
-    _insert(top, parted or replay.backwards)
+    outermost = _divergent_above(replay.backwards, known) or replay.backwards
+    b = _before(outermost)
+    far, near = (
+        [_object(b, r, most, known, kernel.launch.block_dim) for r in loop.results] for _ in range(2)
+    )
+    kept = _Kept(b.one(LaneIndex, []), known)
+    _insert(b, outermost)
     b = _before(replay.backwards)
-    t = element(replay.count.type)
-    many = b.const(most, t)
-    stride = b.one(S.Div, [b.one(S.Add, [replay.count, b.const(most - 1, t)]), many])
-    stride = b.one(S.Max, [stride, b.const(1, t)])
-    _save_loop(b, replay, objects, stride, known, lane)
+    t = element(count.type)
+    zero = b.const(0, t)
+    stride = _stride(b, count, most)
+    kept.run(b, loop, (zero, count), loop.operands[3:], far, stride)
     _insert(b, replay.backwards)
     b = _before(loop)
-    at = b.one(S.Div, [loop.operands[1], stride])
-    loop.operands[0] = b.one(S.Mul, [at, stride])
-    for k, r in enumerate(loop.results):
-        loop.operands[3 + k] = _load(b, objects[k], r, at, known, lane)
+    at = loop.operands[1]
+    stretch = b.one(S.Div, [at, stride])
+    first = b.one(S.Mul, [stretch, stride])
+    end = b.one(S.Min, [b.one(S.Add, [first, stride]), count])
+    within = _stride(b, stride, most)
+    enters = b.one(S.Cmp, [b.one(S.Add, [at, b.const(1, t)]), end], {"pred": "eq"})
+    with branch(b, enters):
+        start = [kept.load(b, x, r, stretch) for x, r in zip(far, loop.results, strict=True)]
+        last = kept.run(b, loop, (first, at), start, near, within)
+        with branch(b, _divides(b, within, b.one(S.Sub, [at, first]))):
+            place = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
+            kept.store(b, near, last, loop.results, place)
+    place = b.one(S.Div, [b.one(S.Sub, [at, first]), within])
+    loop.operands[0] = b.one(S.Add, [first, b.one(S.Mul, [place, within])])
+    loop.operands[3:] = [kept.load(b, x, r, place) for x, r in zip(near, loop.results, strict=True)]
     _insert(b, loop)
+
+
+def _stride(b: KernelBuilder, rounds: Value, most: int) -> Value:
+    """Every how many rounds something is kept."""
+    t = element(rounds.type)
+    more = b.one(S.Add, [rounds, b.const(most - 1, t)])
+    return b.one(S.Max, [b.one(S.Div, [more, b.const(most, t)]), b.const(1, t)])
+
+
+def _divides(b: KernelBuilder, step: Value, x: Value) -> Value:
+    return b.one(S.Cmp, [b.one(S.Mod, [x, step]), b.const(0, element(x.type))], {"pred": "eq"})
+
+
+@contextmanager
+def branch(b: KernelBuilder, condition: Value) -> Generator[None, None, None]:
+    """What is built inside runs where the condition holds."""
+    outer, regions = b.region, [Region(), Region()]
+    for region in reversed(regions):
+        b.region = region
+        if region is regions[0]:
+            yield
+        b.emit(Yield, [])
+    b.region = outer
+    b.emit(If, [condition], None, regions)
 
 
 def _can_keep(t: Type) -> bool:
@@ -231,67 +267,59 @@ def _object(b: KernelBuilder, like: Value, most: int, known: Uniformity, lanes: 
     return b.one(BufNew, [b.one(TileEmpty, [], {"type": made})], {"storage": "register"})
 
 
-def _save_loop(
-    b: KernelBuilder,
-    replay: Replay,
-    objects: Sequence[Value],
-    stride: Value,
-    known: Uniformity,
-    lane: Value,
-) -> None:
-    """Run the loop once and keep what it carries every `stride` rounds."""
-    loop = replay.again
-    (body,) = loop.regions
-    region, outer = Region([a.type for a in body.args]), b.region
-    b.region = region
-    at, *carried = region.args
-    zero = b.const(0, element(at.type))
-    now = b.one(S.Cmp, [b.one(S.Mod, [at, stride]), zero], {"pred": "eq"})
-    place = b.one(S.Div, [at, stride])
-    branches = [Region(), Region()]
-    b.region = branches[0]
-    for target, value, like in zip(objects, carried, loop.results, strict=True):
-        _store(b, target, value, like, place, known, lane)
-    b.emit(Yield, [])
-    b.region = branches[1]
-    b.emit(Yield, [])
-    b.region = region
-    b.emit(If, [now], None, branches)
-    mapping: dict[Value, Value] = dict(zip(body.args, region.args, strict=True))
-    for op in body.ops:
-        region.append(clone_op(op, mapping))
-    b.region = outer
-    t = element(at.type)
-    b.emit(For, [b.const(0, t), replay.count, b.const(1, t), *loop.operands[3:]], None, [region])
+class _Kept:
+    """Writes and reads what is kept of carried values; `lane` is the number of the lane."""
 
+    def __init__(self, lane: Value, known: Uniformity) -> None:
+        self.lane = lane
+        self.known = known
 
-def _store(
-    b: KernelBuilder,
-    target: Value,
-    value: Value,
-    like: Value,
-    place: Value,
-    known: Uniformity,
-    lane: Value,
-) -> None:
-    if isinstance(value.type, TileType):
-        flat = b.one(TileReshape, [value], {"shape": (value.type.size,)})
-        b.emit(BufWrite, [_part(b, target, place, value.type.size), flat])
-    elif known.varying(like):
-        b.emit(BufSet, [target, value, place, lane])
-    else:
-        b.emit(BufSet, [target, value, place])
+    def run(
+        self,
+        b: KernelBuilder,
+        loop: Op,
+        bounds: tuple[Value, Value],
+        start: Sequence[Value],
+        objects: Sequence[Value],
+        stride: Value,
+    ) -> list[Value]:
+        """Run rounds of the loop, and keep what it carries every `stride` of them. What it carries at the end."""
+        (body,) = loop.regions
+        region, outer = Region([a.type for a in body.args]), b.region
+        b.region = region
+        at, *carried = region.args
+        done = b.one(S.Sub, [at, bounds[0]])
+        with branch(b, _divides(b, stride, done)):
+            self.store(b, objects, carried, loop.results, b.one(S.Div, [done, stride]))
+        mapping: dict[Value, Value] = dict(zip(body.args, region.args, strict=True))
+        for op in body.ops:
+            region.append(clone_op(op, mapping))
+        b.region = outer
+        return b.emit(For, [*bounds, b.const(1, element(at.type)), *start], None, [region])
 
+    def store(
+        self,
+        b: KernelBuilder,
+        objects: Sequence[Value],
+        values: Sequence[Value],
+        like: Sequence[Value],
+        place: Value,
+    ) -> None:
+        for target, value, carried in zip(objects, values, like, strict=True):
+            if isinstance(value.type, TileType):
+                flat = b.one(TileReshape, [value], {"shape": (value.type.size,)})
+                b.emit(BufWrite, [_part(b, target, place, value.type.size), flat])
+            else:
+                b.emit(BufSet, [target, value, place, *self._of_lane(carried)])
 
-def _load(
-    b: KernelBuilder, target: Value, like: Value, place: Value, known: Uniformity, lane: Value
-) -> Value:
-    if isinstance(like.type, TileType):
-        flat = b.one(BufRead, [_part(b, target, place, like.type.size)])
-        return b.one(TileReshape, [flat], {"shape": like.type.shape})
-    if known.varying(like):
-        return b.one(BufGet, [target, place, lane])
-    return b.one(BufGet, [target, place])
+    def load(self, b: KernelBuilder, target: Value, like: Value, place: Value) -> Value:
+        if isinstance(like.type, TileType):
+            flat = b.one(BufRead, [_part(b, target, place, like.type.size)])
+            return b.one(TileReshape, [flat], {"shape": like.type.shape})
+        return b.one(BufGet, [target, place, *self._of_lane(like)])
+
+    def _of_lane(self, like: Value) -> list[Value]:
+        return [self.lane] if self.known.varying(like) else []
 
 
 def _part(b: KernelBuilder, target: Value, place: Value, size: int) -> Value:

@@ -1,0 +1,120 @@
+"""Gradient arrays of which each element belongs to one block, or to one thread: nothing there needs an atomic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayStore
+from tegula.ops.gradient import GradientBuilder
+from tegula.ops.lane import Tid
+from tegula.ops.scalar import Add
+from tegula.ops.tile import TileAtomic, TileLoad, TileStore
+from tegula.passes.accesses import linear
+from tegula.passes.gradient.activity import memory_root
+from tegula.passes.window import Span, Window, in_source, window
+from tegula.rewrite import replace
+from tegula.types import ArrayType, TileType
+
+BY_TILES = (TileAtomic, TileLoad, TileStore)
+BY_ELEMENTS = (ArrayAtomic, ArrayLoad, ArrayStore)
+
+
+def own_gradients(kernel: Kernel, arrays: Sequence[Value]) -> None:
+    """Make atomic updates of the given array parameters plain ones where no other block, or thread, can touch the same
+    elements. Rewrites the kernel in place; no two of the arrays may share bytes."""
+    indices = {v: k for op in kernel.walk() if isinstance(op, Tid) for k, v in enumerate(op.results)}
+    touched: dict[Value, list[Op]] = {a: [] for a in arrays}
+    for op in kernel.walk():
+        for root in {memory_root(e.value) for e in op.effects() if e.value is not None}:
+            if root in touched:
+                touched[root].append(op)
+    for ops in touched.values():
+        if all(isinstance(op, BY_TILES) for op in ops) and kernel.launch.last_is_block:
+            owners, make = range(kernel.launch.ndim - 1), _plain_tile
+        elif all(isinstance(op, BY_ELEMENTS) for op in ops):
+            owners, make = range(kernel.launch.ndim), _plain_element
+        else:
+            continue
+        if _apart([_elements(op) for op in ops], owners, indices):
+            for op in ops:
+                if isinstance(op, TileAtomic | ArrayAtomic):
+                    make(kernel, op)
+
+
+def _elements(op: Op) -> Window | None:
+    """The elements of the parameter that an access touches."""
+    if isinstance(op, BY_TILES):
+        return window(op)
+    first = 1 if isinstance(op, ArrayLoad) else 2
+    return in_source(op.operands[0], [(linear(v), 1) for v in op.operands[first:]])
+
+
+def _apart(windows: Sequence[Window | None], owners: Sequence[int], indices: dict[Value, int]) -> bool:
+    """Whether owners, told apart by these components of the thread index, touch different elements: each component
+    alone decides on the place along some dimension, in steps that no access goes beyond."""
+    known = [w for w in windows if w is not None]
+    if not known or len(known) < len(windows):
+        return False
+    taken: set[int] = set()
+    for component in owners:
+        along = next(
+            (
+                d
+                for d in range(len(known[0]))
+                if d not in taken and _strided([w[d] for w in known], component, indices)
+            ),
+            None,
+        )
+        if along is None:
+            return False
+        taken.add(along)
+    return True
+
+
+def _strided(spans: Sequence[Span], component: int, indices: dict[Value, int]) -> bool:
+    """Whether accesses start at one multiple of a component of the thread index, and stay within a step of it."""
+    steps = {s.terms[0][1] for s in spans if len(s.terms) == 1 and indices.get(s.terms[0][0]) == component}
+    if len(steps) != 1 or any(len(s.terms) != 1 or indices.get(s.terms[0][0]) != component for s in spans):
+        return False
+    low, high = min(s.constant for s in spans), max(s.constant + s.length for s in spans)
+    return high - low <= abs(steps.pop())
+
+
+class _Plain(GradientBuilder):
+    """Builds ops to be put in the place of others."""
+
+    __slots__ = ()
+
+
+def _plain_tile(kernel: Kernel, op: Op) -> None:
+    """array[...] += tile."""
+    array, tile, *at = op.operands
+    assert isinstance(tile.type, TileType)
+    b = _Plain(Region(), op.loc)
+    attrs = {"bounds_check": op.attrs["bounds_check"], "aligned": False}
+    loaded = {**attrs, "shape": tile.type.shape}
+    before = b.one(TileLoad, [array, b.const(0.0, tile.type.dtype), *at], loaded)
+    b.emit(TileStore, [array, b.map(lambda xs: b.one(Add, xs), [before, tile]), *at], attrs)
+    _put(kernel, b, op, before)
+
+
+def _plain_element(kernel: Kernel, op: Op) -> None:
+    """array[...] += value, or array[...] = value."""
+    array, value, *at = op.operands
+    assert isinstance(array.type, ArrayType)
+    b = _Plain(Region(), op.loc)
+    before = b.one(ArrayLoad, [array, *at])
+    after = value if op.attrs["op"] == "exch" else b.one(Add, [before, value])
+    b.emit(ArrayStore, [array, after, *at])
+    _put(kernel, b, op, before)
+
+
+def _put(kernel: Kernel, b: _Plain, op: Op, result: Value) -> None:
+    parent = op.parent
+    assert parent is not None
+    at = parent.ops.index(op)
+    for made in b.region.ops:
+        made.parent = parent
+    parent.ops[at : at + 1] = b.region.ops
+    replace(kernel.body, {op.results[0]: result})
