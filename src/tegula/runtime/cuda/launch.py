@@ -67,7 +67,11 @@ def _submit(context: Context, function: int, data: bytes, name: str) -> None:
     """Give the driver a configuration and arguments, which lie side by side."""
     buffer = _local.buffer
     buffer.memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
-    context.submit(context.launch_kernel, buffer.configuration, function, buffer.parameters, None)
+    launch = context.launch_kernel
+    plain = context.alone and context.fault is None
+    # What `submit` does, without the call; it tries again, and says what is wrong, where the driver refuses.
+    if not plain or launch(buffer.configuration, function, buffer.parameters, None):
+        context.submit(launch, buffer.configuration, function, buffer.parameters, None)
     context.recent.append(name)
 
 
