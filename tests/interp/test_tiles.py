@@ -28,7 +28,9 @@ LOAD = {"bounds_check": True, "aligned": False}
 
 
 def test_every_op_is_known():
-    unknown = [n for n, c in REGISTRY.items() if n not in HANDLERS and n != "yield" and not hasattr(c, "ref")]
+    """Except for those of kernels that are being differentiated, which never run."""
+    known = {*HANDLERS, "yield", "call", "unreplayable"}
+    unknown = [n for n, c in REGISTRY.items() if n not in known and not hasattr(c, "ref")]
     assert unknown == []
 
 
