@@ -51,6 +51,7 @@ from tegula.runtime.config import config
 from tegula.runtime.device import (
     Device,
     ScopedDevice,
+    get_cuda_device,
     get_cuda_device_count,
     get_cuda_devices,
     get_device,
@@ -151,6 +152,12 @@ __all__ = [
         "static",
         "ws",
     ),
-    *("get_cuda_device_count", "get_cuda_devices", "get_preferred_device", "is_cuda_available"),
+    *(
+        "get_cuda_device",
+        "get_cuda_device_count",
+        "get_cuda_devices",
+        "get_preferred_device",
+        "is_cuda_available",
+    ),
     *("synchronize", "synchronize_device", "tile", "zeros", "zeros_like"),
 ]

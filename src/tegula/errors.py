@@ -102,6 +102,9 @@ _SUFFIXES = {
 _TILE_TYPE = re.compile(r"\b(?:partial )?tile<([^<>\[\]]*(?:<[^<>]*>)?), ?\[([\d, ]*)\][^<>]*>")
 
 
+_PIPE_TYPE = re.compile(r"\bpipe<(\w+),\[([\d,]*)\],\d+>")
+
+
 def _composite(found: re.Match[str]) -> str:
     """vec3d and mat22 where such a name exists, else vector(5, float32) and matrix((2, 3), float32)."""
     kind, n, m, scalar = found.groups()
@@ -112,6 +115,7 @@ def _composite(found: re.Match[str]) -> str:
 
 def spoken(text: str) -> str:
     """A message with types as users write them: array1d[float32] for array<float32,1>, vec3 for vec<3,float32>."""
+    text = _PIPE_TYPE.sub(lambda m: f"tile_pipe[{m[1]}, {', '.join(m[2].split(','))}]", text)
     text = _COMPOSITE_TYPE.sub(_composite, text)
     text = _ARRAY_TYPE.sub(r"array\2d[\1]", text)
     return _TILE_TYPE.sub(lambda m: f"tile[{m[1]}, {', '.join(n.strip() for n in m[2].split(','))}]", text)

@@ -400,12 +400,3 @@ def taking_part(layout: Layout, owners: bool) -> tuple[tuple[Mode, ...], tuple[M
             joined.append(mode)
     registers = sorted(layout.registers, key=lambda m: (m.dim, m.stride))
     return tuple(joined), tuple(registers)
-
-
-def same_place(a: Layout, b: Layout) -> bool:
-    """Whether every thread that holds an element under one layout holds it under the other too."""
-    if a == b:
-        return True
-    if a.shape != b.shape or a.thread_count != b.thread_count:
-        return False
-    return a.threads == b.threads and sorted(map(str, a.registers)) == sorted(map(str, b.registers))

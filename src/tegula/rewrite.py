@@ -1,45 +1,12 @@
-"""What passes are made of: walking, uses, replacing, cloning, dead code, and running a list of passes."""
+"""What passes are made of: walking, uses, replacing, cloning, dead code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.buffer import root
 from tegula.types import BufType
-from tegula.verify import verify as verify_kernel
-
-
-class Pass(Protocol):
-    """Valid IR in, valid IR out: a small frozen dataclass that changes a kernel in place."""
-
-    @property
-    def name(self) -> str: ...
-
-    def __call__(self, kernel: Kernel) -> None: ...
-
-
-def run_pipeline(
-    kernel: Kernel,
-    passes: Iterable[Pass],
-    verify: bool = True,
-    observe: Callable[[str, Kernel], None] | None = None,
-) -> None:
-    """Run the passes in order. `verify` checks the kernel before the first and after each, naming the pass at
-    fault; `observe(name, kernel)` is called after each."""
-    if verify:
-        verify_kernel(kernel)
-    for step in passes:
-        step(kernel)
-        if verify:
-            try:
-                verify_kernel(kernel)
-            except Exception as error:
-                error.add_note(f"after pass {step.name}")
-                raise
-        if observe is not None:
-            observe(step.name, kernel)
 
 
 def walk(at: Kernel | Region | Op) -> Iterator[Op]:
@@ -110,12 +77,6 @@ def clone_region(region: Region, mapping: MutableMapping[Value, Value]) -> Regio
     for op in region.ops:
         copy.append(clone_op(op, mapping))
     return copy
-
-
-def clone_kernel(kernel: Kernel) -> Kernel:
-    """A copy that shares nothing mutable with the kernel."""
-    body = clone_region(kernel.body, {})
-    return Kernel(kernel.name, kernel.param_names, body, kernel.launch, kernel.access, kernel.loc)
 
 
 # Dead code --------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import linecache
 import textwrap
 from collections.abc import Callable
 
-from tegula.dataclass import dataclass, field, replace
+from tegula.dataclass import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,6 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column + 1}"
-
-    def inlined_at(self, caller: Location | None) -> Location:
-        return replace(self, caller=caller)
 
     def text(self) -> str:
         """The source line, without its newline; empty where the source is gone."""

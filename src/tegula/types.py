@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, TypeAlias, TypeGuard, cast
 
 import ml_dtypes
 import numpy as np
@@ -264,16 +264,25 @@ def from_numpy(dtype: np.dtype) -> DType:
         raise ValueError(f"NumPy dtype {dtype} has no counterpart; supported: {', '.join(DTYPES)}") from None
 
 
+def numpy_type(x: Any) -> DType | None:
+    """What a scalar type of NumPy means, given as a class or as a dtype; None for anything else."""
+    is_class = isinstance(x, type) and issubclass(x, np.generic)
+    return _FROM_NUMPY.get(np.dtype(cast(Any, x))) if is_class or isinstance(x, np.dtype) else None
+
+
 def element_type(annotation: object) -> ElementType:
     """The element type that a Python annotation or dtype argument stands for; TypeError if none.
 
-    Python's float, int and bool mean float32, int32 and bool."""
+    Python's float, int and bool mean float32, int32 and bool; NumPy's types mean those of the same name."""
     if isinstance(annotation, DType | VecType | MatType):
         return annotation
-    builtin: dict[object, DType] = {float: float32, int: int32, bool: bool_}
-    if annotation in builtin:
-        return builtin[annotation]
-    raise TypeError(f"{annotation!r} is not an element type")
+    for builtin, meant in ((float, float32), (int, int32), (bool, bool_)):
+        if annotation is builtin:
+            return meant
+    found = numpy_type(annotation)
+    if found is not None:
+        return found
+    raise TypeError(f"{annotation!r} is not an element type such as tg.float32 or tg.vec3")
 
 
 def _short(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:

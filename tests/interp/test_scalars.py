@@ -155,6 +155,8 @@ def test_float_corners(t):
     )
     same_floats(evaluate("floordiv", t, [7.0, -7.0, 1.0, -0.0], [2.0, 2.0, 0.0, 1.0]), [3.0, -4.0, INF, -0.0])
     same_floats(evaluate("sqrt", t, [4.0, -0.0, -1.0, INF]), [2.0, -0.0, NAN, INF])
+    if t.bits <= 32:
+        same_floats(evaluate("fast.exp2", t, [3.0, 0.0, NAN, -INF]), [8.0, 1.0, NAN, 0.0])
     same_floats(evaluate("rint", t, [0.5, 1.5, -0.5, 2.5, NAN]), [0.0, 2.0, -0.0, 2.0, NAN])
     same_floats(evaluate("floor", t, [-0.5, 0.5, -0.0, INF]), [-1.0, 0.0, -0.0, INF])
     same_floats(evaluate("ceil", t, [-0.5, 0.5, -0.0, -INF]), [-0.0, 1.0, -0.0, -INF])
@@ -337,7 +339,7 @@ def test_select_picks_per_lane():
 
 UNARY_AND_OTHERS = (
     *("neg", "abs", "not", "cmp", "classify", "copysign"),
-    *("sqrt", "floor", "ceil", "trunc", "rint", "fma"),
+    *("sqrt", "floor", "ceil", "trunc", "rint", "fma", "fast.exp2"),
 )
 
 

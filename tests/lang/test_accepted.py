@@ -165,3 +165,53 @@ def test_elements_at_distinct_places_need_no_order(body: str) -> None:
 def test_elements_that_may_meet_are_refused(body: str) -> None:
     with pytest.raises(E.UnorderedAccess):
         split(body)
+
+
+def test_numbers_in_quotes() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        a[0] = float("-inf")
+        a[1] = -float("1e3")
+
+    assert run(k)[:2] == [-np.inf, -1000.0]
+
+
+def test_quotes_around_what_is_no_number_are_refused() -> None:
+    @kernel
+    def k(a: array1d[float]):
+        a[0] = float("one")
+
+    with pytest.raises(E.TypeMismatch, match="'one' is not a number"):
+        traced(k, zeros(1))
+
+
+def test_types_of_numpy() -> None:
+    @kernel
+    def k(a: array1d[np.float64], b: tg.array(dtype=np.dtype("i2"), ndim=1)):
+        t = tg.tile_full(shape=4, value=2.0, dtype=np.float64)
+        tg.tile_store(a, t * np.float64(a.shape[0]))
+        b[0] = np.int16(3)
+
+    a, b = np.zeros(4), np.zeros(1, np.int16)
+    launched(k, a, b, dims=(1, 4))
+    assert a.tolist() == [8.0] * 4 and b.tolist() == [3]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.dtype("f4"), tg.float32, float])
+def test_a_type_is_named_in_any_way(dtype: Any) -> None:
+    assert tg.zeros(2, dtype=dtype).dtype == tg.float32
+
+
+@pytest.mark.parametrize("dtype", ["float32", complex, np.complex64, [1], None])
+def test_what_is_no_type_is_refused(dtype: Any) -> None:
+    with pytest.raises(TypeError, match="is not an element type such as tg.float32"):
+        tg.zeros(2, dtype=dtype)
+
+
+def test_kernels_are_functions_defined_with_def() -> None:
+    async def later(a: array1d[float]):
+        pass
+
+    for wrong in (lambda a: None, later):
+        with pytest.raises(TypeError, match="defined with 'def'"):
+            kernel(wrong)

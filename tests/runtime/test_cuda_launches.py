@@ -372,6 +372,7 @@ def test_devices(driver: PretendDriver) -> None:
     assert d.stream is tg.get_stream("cuda:1")
     with tg.ScopedDevice("cuda:1"):
         assert tg.get_device("cuda") is d and tg.get_preferred_device() is d
+        assert tg.get_cuda_device() is d and str(tg.get_cuda_device(0)) == "cuda:0"
     assert str(tg.get_preferred_device()) == "cuda:0"
     with pytest.raises(
         tg.LaunchError, match="there is no device 'cuda:2'\nhelp: devices: cpu, cuda:0, cuda:1$"
@@ -390,6 +391,8 @@ def test_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
             match=r"no device 'cuda:0'\nhelp: devices: cpu \(the NVIDIA driver is not installed",
         ):
             tg.zeros(3, device="cuda:0")
+        with pytest.raises(tg.LaunchError, match="there is no device 'cuda'"):
+            tg.get_cuda_device()
         tg.synchronize()
     finally:
         install(before)

@@ -189,7 +189,3 @@ class Scratch:
     def _place(self, line: int, otherwise: Location) -> Location:
         at = bisect_right(self.places, line, key=lambda place: place[0])
         return self.places[at - 1][1] if at else otherwise
-
-
-def register_bytes(dtype: ElementType) -> int:
-    return scalar_of(dtype).bits // 8

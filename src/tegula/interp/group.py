@@ -154,6 +154,20 @@ def run_product(m: Machine, op: Op, mask: Mask) -> Any:
     return TileMatmul.ref(op.attrs, a, b, c, alpha, beta, 2)
 
 
+@handles("group.register_product")
+def run_register_product(m: Machine, op: Op, mask: Mask) -> Any:
+    a, b, c = m.env[op.operands[0]], m.group(op.operands[1]), m.env[op.operands[2]]
+    alpha, beta = (m.group(v) for v in op.operands[3:])
+    return TileMatmul.ref(op.attrs, a, b, c, alpha, beta, 2)
+
+
+@handles("group.product_wait")
+def run_product_wait(m: Machine, op: Op, mask: Mask) -> Any:
+    """Products are complete at once."""
+    tiles = tuple(m.env[v] for v in op.operands)
+    return tiles[0] if len(tiles) == 1 else tiles
+
+
 # Asynchronous copies ----------------------------------------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ class Branches(Joins):
         return total
 
     def after_return(self) -> dict[str, Any]:
-        """Attributes of a branch that is taken only by threads that have not returned from the kernel."""
+        """Attributes of a branch or loop that threads which have returned from the kernel do not come to."""
         if self.frame.is_kernel and self.frame.return_at is not None:
             return {"after_return": self.frame.return_at}
         return {}
@@ -52,7 +52,8 @@ class Branches(Joins):
     def guarded(self, left: Value, rest: Callable[[], None], last: ast.AST) -> None:
         """Run `rest` only where the path has not left."""
         before = self.frame.names
-        attrs = self.after_return() if before.get(RETURN, False) is not False else {}
+        attrs: dict[str, Any] = {"leaves": True}
+        attrs |= self.after_return() if before.get(RETURN, False) is not False else {}
         stays = self.builder.logical_not(left)
         taken = {name: x.binding if isinstance(x, Partly) else x for name, x in before.items()}
         taken.update({name: False for name in FLAGS if name in before})
@@ -116,7 +117,7 @@ class Branches(Joins):
             condition,
             (first, second),
             lambda name: self.frame.flow.live_after(name, last),
-            self.after_return() if returned and rest else None,
+            {"leaves": True} | (self.after_return() if returned and rest else {}) if joined else None,
         )
         return joined
 

@@ -124,6 +124,8 @@ class Calls(State):
             return self.number(callee, args, kwargs, node)
         if isinstance(callee, DType | VecType | MatType):
             return self.with_constants(lambda a: convert(self.builder, callee, list(a), kwargs), tuple(args))
+        if isinstance(callee, Opaque) and getattr(callee.object, "__module__", "") == "builtins":
+            raise E.UnsupportedPython(self.location(node), what=f"'{callee.object.__name__}'")
         what = f"{describe_type(callee)} is not a function of kernels"
         help = "decorate it with @tg.func" if isinstance(callee, Opaque) else ""
         raise E.TypeMismatch(self.location(node), help=help, what=what)
@@ -213,11 +215,20 @@ class Calls(State):
         if len(args) != 1 or kwargs:
             raise E.WrongArguments(self.location(node), what=f"{kind.__name__} takes one argument")
         (x,) = args
+        if kind is float and isinstance(x, str):
+            return self._spelt(x, node)
         if isinstance(x, LITERALS) and (kind is not int or math.isfinite(x)):
             return kind(x)
         if kind is bool:
             return self.builder.truth(x) if not self.builder.is_tile(x) else self.builder.cast(x, bool_)
         return self.builder.cast(x, element_type(kind))  # type: ignore[arg-type]
+
+    def _spelt(self, text: str, node: ast.AST | None) -> float:
+        """float("inf"), float("nan") and other numbers in quotes."""
+        try:
+            return float(text)
+        except ValueError:
+            raise E.TypeMismatch(self.location(node), what=f"{text!r} is not a number") from None
 
     def builtin(self, name: str, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
         if name == "print":
@@ -254,7 +265,7 @@ class Calls(State):
         if RENAMED.get(name, name) in PUBLIC:
             return self.public_call(RENAMED.get(name, name), args, kwargs, node)
         help = "use it as 'for i in range(...)'" if name == "range" else ""
-        raise E.UnsupportedPython(self.location(node), help=help, what=f"'{name}' here")
+        raise E.UnsupportedPython(self.location(node), help=help, what=f"'{name}'")
 
     def thread_index(self, count: int, node: ast.AST | None) -> list[Value]:
         """The `count` leading components of the thread index."""

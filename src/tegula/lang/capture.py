@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Mapping
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from tegula.errors import UnknownAttribute, UnsupportedCapture
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.ops import PUBLIC
 from tegula.source import Location
-from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType
+from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, numpy_type
 
 ALIASES: dict[str, object] = {"bool": DTYPES["bool"], "bool_": DTYPES["bool"]}
 _CONSTANTS = {
@@ -77,8 +77,9 @@ class Opaque:
 Library = Mapping[str, FuncDef]
 
 
-def capture(name: str, x: Any, loc: Location) -> Any:
-    """A Python object as a binding; UnsupportedCapture if kernels cannot use it."""
+def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
+    """A Python object as a binding; UnsupportedCapture, with `help` where there is a better way, if kernels cannot use
+    it."""
     if x is None or isinstance(x, str | DType | VecType | MatType | FuncDef | PublicFunction):
         return x
     if isinstance(x, bool | int | float):
@@ -102,6 +103,9 @@ def capture(name: str, x: Any, loc: Location) -> Any:
         return Namespace("", x) if x.__name__ == "tegula" else Opaque(x)
     if x is float or x is int or x is bool:
         return x
+    found = numpy_type(x)
+    if found is not None:
+        return found
     for builtin in BUILTINS:
         if x is getattr(builtins, builtin):
             return Builtin(builtin)
@@ -110,11 +114,11 @@ def capture(name: str, x: Any, loc: Location) -> Any:
         return Builtin(builtin)
     if isinstance(x, type):
         return Opaque(x)
-    raise UnsupportedCapture(loc, help=_capture_help(x), name=name, type=_kind(x))
+    raise UnsupportedCapture(loc, help=help or _capture_help(x), name=name, type=_kind(x))
 
 
 def _kind(x: Any) -> str:
-    return "Python function" if isinstance(x, FunctionType) else f"'{type(x).__name__}'"
+    return "Python function" if isinstance(x, FunctionType | BuiltinFunctionType) else f"'{type(x).__name__}'"
 
 
 def _capture_help(x: Any) -> str:
@@ -130,7 +134,10 @@ def attribute(owner: Namespace | Opaque, name: str, library: Library, loc: Locat
     if isinstance(owner, Opaque):
         if not hasattr(owner.object, name):
             raise UnknownAttribute(loc, owner=owner.name, name=name)
-        return capture(name, getattr(owner.object, name), loc)
+        found = getattr(owner.object, name)
+        ours = isinstance(public(name, library), PublicFunction | FuncDef)
+        help = f"use tg.{name}" if ours and not isinstance(found, FunctionType) else ""
+        return capture(name, found, loc, help)
     full = f"{owner.prefix}.{name}" if owner.prefix else name
     found = public(full, library)
     if found is not None:

@@ -35,6 +35,8 @@ class Definition:
     def __init__(self, function: Callable[..., Any], source: str | None = None) -> None:
         if not isinstance(function, FunctionType):
             raise TypeError(f"expected a function, got {function!r}")
+        if function.__name__ == "<lambda>" or inspect.iscoroutinefunction(function):
+            raise TypeError(f"expected a function defined with 'def', got {function!r}")
         self.function = function
         self.name = function.__name__
         self._text = source

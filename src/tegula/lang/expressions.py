@@ -42,6 +42,7 @@ HINTS = {
     ast.Lambda: "define a function with 'def'",
     ast.JoinedStr: "pass the parts to print as separate arguments",
     ast.ListComp: "write a loop, or use tile functions",
+    ast.NamedExpr: "assign it in a line of its own",
 }
 SPECULATED = 12
 """Up to this many pure ops are evaluated unconditionally instead of in a branch."""
@@ -252,7 +253,9 @@ class Expressions(Calls):
     def _compare_one(self, node: ast.Compare, op: ast.cmpop, left: Any, right: Any) -> Any:
         self.mark(node)
         if isinstance(op, ast.In | ast.NotIn):
-            raise E.UnsupportedPython(self.location(node), what="'in'")
+            raise E.UnsupportedPython(
+                self.location(node), what="'in'", help="compare with == and join with or"
+            )
         numbers = (Value, np.generic, np.ndarray, *LITERALS)
         if isinstance(op, ast.Is | ast.IsNot):
             same = left is right or (not isinstance(left, Value) and left == right)

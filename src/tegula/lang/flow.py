@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from tegula.dataclass import dataclass, field
 
@@ -81,21 +81,29 @@ class Bindings:
 def bindings(statements: Iterable[ast.stmt]) -> Bindings:
     """What the statements bind, nested blocks included, nested functions excluded."""
     out = Bindings()
+    for name, _, rebinds in targets(statements):
+        out.add(name, rebinds)
+    return out
+
+
+Target = tuple[str, ast.AST, bool]
+"""A name that is assigned to, where, and whether it is bound to something new."""
+
+
+def targets(statements: Iterable[ast.stmt]) -> Iterator[Target]:
+    """The assignments of the statements, nested blocks included, nested functions excluded."""
     for node in _walk(statements):
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                _add_target(out, target)
+                yield from _targets(target)
         elif isinstance(node, ast.AnnAssign | ast.For):
-            _add_target(out, node.target)
+            yield from _targets(node.target)
         elif isinstance(node, ast.AugAssign):
-            base = _base(node.target)
-            if base is not None:
-                out.add(base, rebinds=False)
+            yield from _changed(node.target)
         elif isinstance(node, ast.FunctionDef):
-            out.add(node.name, rebinds=True)
+            yield node.name, node, True
         elif isinstance(node, ast.withitem) and node.optional_vars is not None:
-            _add_target(out, node.optional_vars)
-    return out
+            yield from _targets(node.optional_vars)
 
 
 def _walk(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -113,18 +121,22 @@ def _below(nodes: Iterable[ast.AST], closed: tuple[type[ast.AST], ...]) -> Itera
             pending += [*ast.iter_child_nodes(node)][::-1]
 
 
-def _add_target(out: Bindings, target: ast.expr) -> None:
+def _targets(target: ast.expr) -> Iterator[Target]:
     if isinstance(target, ast.Name):
-        out.add(target.id, rebinds=True)
+        yield target.id, target, True
     elif isinstance(target, ast.Tuple | ast.List):
         for part in target.elts:
-            _add_target(out, part)
+            yield from _targets(part)
     elif isinstance(target, ast.Starred):
-        _add_target(out, target.value)
+        yield from _targets(target.value)
     else:
-        base = _base(target)
-        if base is not None:
-            out.add(base, rebinds=False)
+        yield from _changed(target)
+
+
+def _changed(target: ast.expr) -> Iterator[Target]:
+    base = _base(target)
+    if base is not None:
+        yield base, target, False
 
 
 def _base(target: ast.expr) -> str | None:
@@ -132,14 +144,3 @@ def _base(target: ast.expr) -> str | None:
     while isinstance(target, ast.Subscript | ast.Attribute):
         target = target.value
     return target.id if isinstance(target, ast.Name) else None
-
-
-def exits(statements: Sequence[ast.stmt]) -> tuple[bool, bool]:
-    """Whether the statements hold a `break` of the loop they are the body of, and a `return`."""
-    breaks = any(isinstance(n, ast.Break) for n in _walk_loop(statements))
-    returns = any(isinstance(n, ast.Return) for n in _walk(statements))
-    return breaks, returns
-
-
-def _walk_loop(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    yield from _below(nodes, (*_NESTED, ast.expr, ast.For, ast.While))

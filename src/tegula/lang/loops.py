@@ -39,6 +39,7 @@ from tegula.ops.debug import Assert
 from tegula.ops.scalar import Select
 from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
+ELSE = "write it after the loop; where the loop may break, under an if"
 UNROLLED = 16
 """Loops of up to this many constant trips are unrolled if their index must be a constant."""
 
@@ -95,7 +96,7 @@ class Loops(Branches):
 
     def trace_for(self, node: ast.For) -> None:
         if node.orelse:
-            raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop")
+            raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop", help=ELSE)
         call = node.iter
         function = self.expr(call.func) if isinstance(call, ast.Call) else None
         if isinstance(call, ast.Call) and function in COUNTED:
@@ -312,7 +313,7 @@ class Loops(Branches):
 
     def trace_while(self, node: ast.While) -> None:
         if node.orelse:
-            raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop")
+            raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop", help=ELSE)
         held: set[str] = set()
         full: set[str] = set()
         while True:

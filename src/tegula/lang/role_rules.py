@@ -53,9 +53,8 @@ def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
                 op.loc, what="a pipe is used before the roles that it connects", help=IN_ROLE
             )
         elif op.COOPERATIVE and tiles or any(_is_change(op, e.kind, e.value) for e in op.effects()):
-            called = op.loc.subject or "this"
-            what = f"{called} is before the roles, where only scalar code that changes no memory may be"
-            yield E.RolePlacement(op.loc, what=what, help=IN_ROLE)
+            where = "before the roles, where only scalar code that changes no memory may be"
+            yield E.RolePlacement(op.loc, what=f"{op.loc.subject or 'this'} is {where}", help=IN_ROLE)
 
 
 def _is_change(op: Op, kind: str, value: Value | None) -> bool:

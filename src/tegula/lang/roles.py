@@ -10,10 +10,11 @@ from tegula import errors as E
 from tegula.dataclass import dataclass
 from tegula.ir import Region, Value
 from tegula.lang.capture import Builtin
-from tegula.lang.flow import bindings
+from tegula.lang.flow import targets
 from tegula.lang.loops import Bounds, Loops
 from tegula.lang.place_roles import MOST_GROUPS, Placed, Wanted, place
-from tegula.lang.state import MARKS
+from tegula.lang.state import MARKS, UNBOUND, is_element_value
+from tegula.ops.builder import LITERALS
 from tegula.ops.control import Yield
 from tegula.ops.lane import BlockCount, BlockIndex
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
@@ -127,14 +128,14 @@ class RoleTracer(Loops):
         return Wanted(name, loc, count * (4 if unit == "warp_groups" else 1), registers)
 
     def _check_outer_names(self, node: ast.With, role: str) -> None:
-        """Refuse assignments to names that are bound before the roles."""
-        names = self.frame.names
-        outer = {n for n in bindings(node.body).rebound if not isinstance(names.get(n, MARKS[0]()), MARKS)}
+        """Refuse assignments to names that are bound before the roles, and changes of their components."""
         seen: set[str] = set()
-        for part in (n for statement in node.body for n in ast.walk(statement)):
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id in outer - seen:
-                seen.add(part.id)
-                self.record(E.OuterNameInRole(self.location(part), name=part.id, role=role))
+        for name, target, rebinds in targets(node.body):
+            known = self.frame.names.get(name, UNBOUND)
+            is_value = is_element_value(known) or isinstance(known, LITERALS)
+            if not isinstance(known, MARKS) and (rebinds or is_value) and name not in seen:
+                seen.add(name)
+                self.record(E.OuterNameInRole(self.location(target), name=name, role=role))
 
     @property
     def after_roles(self) -> bool:

@@ -23,7 +23,11 @@ UNSUPPORTED = {
     ast.Import: "import", ast.ImportFrom: "import", ast.Delete: "del", ast.Raise: "raise", ast.Match: "match",
     ast.AsyncFunctionDef: "async", ast.AsyncFor: "async", ast.AsyncWith: "async",
 }  # fmt: skip
-HINTS = {ast.Raise: "use assert", ast.Match: "use if and elif"}
+HINTS = {
+    ast.Raise: "use assert", ast.Match: "use if and elif", ast.Delete: "leave it out: names end with the kernel",
+    ast.Import: "import it in the module", ast.ImportFrom: "import it in the module",
+    ast.Global: "store it in an array that is passed as an argument", ast.Try: "test for what may go wrong with if",
+}  # fmt: skip
 
 
 class Statements(RoleTracer):

@@ -28,7 +28,8 @@ class Yield(TileOp):
 
 
 class If(TileOp):
-    """Operand: bool. Regions: then, else, without arguments. Results: what the taken region yields."""
+    """Operand: bool. Regions: then, else, without arguments. Results: what the taken region yields. Attribute `leaves`:
+    one of them is for those that leave the loop or the function around it."""
 
     __slots__ = ()
     NAME = "if"

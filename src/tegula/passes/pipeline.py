@@ -12,6 +12,7 @@ from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.complete_products import complete_products
 from tegula.passes.contract_fma import contract_fma
 from tegula.passes.convert_layouts import convert_layouts
+from tegula.passes.delay_releases import delay_releases
 from tegula.passes.delay_waits import delay_waits
 from tegula.passes.insert_barriers import insert_barriers
 from tegula.passes.lower_pipes import lower_pipes
@@ -53,9 +54,10 @@ def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
 
 
 def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:
-    """Products are complete at once; lane-varying code is gathered into lane loops."""
-    complete_products(kernel)
-    _seen("complete_products", kernel, observe)
+    """Products are complete at once, reads copy nothing; lane-varying code is gathered into lane loops."""
+    for step in (complete_products, delay_releases):
+        step(kernel)
+        _seen(step.__name__, kernel, observe)
     return gather_lanes(kernel, observe)
 
 

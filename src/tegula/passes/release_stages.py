@@ -237,6 +237,8 @@ class _Releases:
             self.errors.append(PipeBalance(op.loc, what=what, notes=[(h.loc, "popped here")], help=help))
             break
         counts = [self.region(region) for region in op.regions]
+        if isinstance(op, If) and op.attrs.get("leaves"):
+            return -1 if any(counts) else 0
         if isinstance(op, If) and counts[0] != counts[1]:
             times = f"{_times(counts[0])}, the other {_times(counts[1])}"
             what = f"one path through this branch pops {self._called()} {times}"

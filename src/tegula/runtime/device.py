@@ -155,6 +155,11 @@ def cuda_device(ident: Device | str | None = None) -> Device:
     return found
 
 
+def get_cuda_device(ordinal: int | None = None) -> Device:
+    """The CUDA device of that number, by default the current one or the first. LaunchError if there is none."""
+    return get_device("cuda" if ordinal is None else f"cuda:{ordinal}")
+
+
 def get_cuda_devices() -> list[Device]:
     """All CUDA devices; none where there is no driver."""
     for ordinal in range(_context().count_or_none()):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from tegula.backend.ptx import Cubin, compile_cubin
 from tegula.codegen.gpu import GpuCode
 from tegula.codegen.gpu import lower_kernel as lower_for_gpu
 from tegula.codegen.kernel import CpuCode, lower_kernel
 from tegula.dataclass import dataclass
-from tegula.ir import AccessClass
+from tegula.ir import AccessClass, Op
 from tegula.ir import Kernel as KernelIR
+from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
 from tegula.passes.pipeline import for_cpu, for_gpu, prepare
 from tegula.runtime.compile import trace
 from tegula.runtime.config import config
@@ -16,6 +19,7 @@ from tegula.runtime.device import CPU
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.target import CpuTarget, CudaTarget, get_target
 from tegula.text import print_kernel
+from tegula.types import element_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,7 @@ class Inspection:
     wanted: Specialisation
     final: KernelIR
     stages: dict[str, str]
+    roles: list[str]
     target: CpuTarget
     code: CpuCode
 
@@ -38,7 +43,7 @@ class Inspection:
         """For people."""
         loops = sum(op.NAME == "lanes" for op in self.final.walk())
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
-        lines += _arguments(self.kernel, self.wanted)
+        lines += [*_arguments(self.kernel, self.wanted), *self.roles]
         lines.append(f"lane loops: {loops} (the lanes meet before and after each)")
         plan = self.code.scratch
         lines.append(
@@ -58,6 +63,7 @@ class CudaInspection:
     kernel: Kernel
     wanted: Specialisation
     stages: dict[str, str]
+    roles: list[str]
     target: CudaTarget
     code: GpuCode
 
@@ -75,7 +81,7 @@ class CudaInspection:
         """For people."""
         made = self.machine_code()
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
-        lines += _arguments(self.kernel, self.wanted)
+        lines += [*_arguments(self.kernel, self.wanted), *self.roles]
         lines.append(f"threads per block: {self.code.threads}")
         lines.append(
             f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"
@@ -101,16 +107,16 @@ def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspecti
         stages[name] = print_kernel(kernel)
 
     prepare(ir, keep)
-    debug = config.mode == "debug"
+    roles, debug = explain_roles(ir), config.mode == "debug"
     if wanted.device.is_cuda:
         from tegula.runtime.cuda.context import target as target_of
 
         made_for = target_of(wanted.device.ordinal)
         code = lower_for_gpu(ir, for_gpu(ir, made_for, keep, debug), made_for, debug)
-        return CudaInspection(kernel, wanted, stages, made_for, code)
+        return CudaInspection(kernel, wanted, stages, roles, made_for, code)
     known = for_cpu(ir, keep)
     target = get_target(config.cpu_target)
-    return Inspection(kernel, wanted, ir, stages, target, lower_kernel(ir, known, target, debug))
+    return Inspection(kernel, wanted, ir, stages, roles, target, lower_kernel(ir, known, target, debug))
 
 
 def _described(access: AccessClass | None) -> str:
@@ -119,3 +125,32 @@ def _described(access: AccessClass | None) -> str:
     kind = "packed" if access.dense else "unit stride" if access.contiguous else "strided"
     overlap = f", overlaps arguments {', '.join(map(str, access.aliases))}" if access.aliases else ""
     return f" ({kind}, {access.align}-byte aligned{overlap})"
+
+
+def explain_roles(kernel: KernelIR) -> list[str]:
+    """The roles of a kernel and the pipes between them, for people; nothing for one without roles."""
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    if roles is None:
+        return []
+    names, threads = roles.attrs["names"], 0
+    lines = ["roles:"]
+    for name, (first, count), registers in zip(
+        names, roles.attrs["warps"], roles.attrs["registers"], strict=True
+    ):
+        warps = f"warps {first} to {first + count - 1}" if count > 1 else f"warp {first}"
+        budget = f"{registers} registers a thread" if registers else "registers chosen by the compiler"
+        lines.append(f"  {name}: {warps} ({count * WARP} threads), {budget}")
+        threads += count * WARP
+    idle = block_threads(roles) - threads
+    lines += [f"  idle: {idle} threads"] if idle else []
+    pipes = [op for op in kernel.body.ops if isinstance(op, PipeNew)]
+    return lines + (["pipes:"] if pipes else []) + [_pipe(roles, op) for op in pipes]
+
+
+def _pipe(roles: Op, pipe: Op) -> str:
+    t = pipe_type(pipe.result.type)
+    size = t.stages * math.prod(t.shape) * element_bytes(t.dtype)
+    tiles = f"{t.stages} stage{'s' * (t.stages > 1)} of {t.dtype} {'x'.join(map(str, t.shape))}"
+    filling, popping = ([roles.attrs["names"][k] for k in at] for at in ends(roles, pipe.result))
+    way = f"from {', '.join(filling) or 'no role'} to {', '.join(popping) or 'no role'}"
+    return f"  {pipe.result.name or 'pipe'}: {tiles} ({size:,} bytes), {way}"

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from tegula.codegen.control import trips
 from tegula.codegen.gpu.state import GpuState
-from tegula.codegen.text import register_type
+from tegula.codegen.text import register_type, vector_of
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If
+from tegula.types import TileType, components, scalar_of
 
 UNROLLED = 16
 """Loops of at most so many rounds may be unrolled by LLVM."""
@@ -104,25 +105,64 @@ def _bind(s: GpuState, values: list[Value], registers: list[str]) -> None:
 
 
 class _Carried:
-    """The registers that a loop carries."""
+    """The registers that a loop carries. 16-bit floats of tiles travel in pairs, which halves their registers."""
 
     def __init__(
         self, s: GpuState, initial: list[Value], args: list[list[Value]], results: list[Value]
     ) -> None:
         self.s, self.results = s, results
-        self.types = [t for r in results for t in s.types(r)]
-        self.start = [x for v in initial for x in s.flat(v)]
-        self.names = [s.code.fresh("k") for _ in self.types]
-        for group in (*args, results):
-            _bind(s, group, self.names)
+        self.pairs = [_pair_type(s, r) for r in results]
+        self.types: list[str] = []
+        self.split: list[str] = []
+        self.start = [x for v, pair in zip(initial, self.pairs, strict=True) for x in self._packed(v, pair)]
+        self.names = [s.code.fresh("k") for _ in self.start]
+        names = iter(self.names)
+        for k, (result, pair) in enumerate(zip(results, self.pairs, strict=True)):
+            types = s.types(result)
+            self.types += ["i32"] * (len(types) // 2) if pair else types
+            registers = [x for _ in types[::2] for x in self._halves(next(names), pair)] if pair else []
+            registers = registers or [next(names) for _ in types]
+            for value in (*(group[k] for group in args), result):
+                s.bind(value, registers)
+
+    def _packed(self, value: Value, pair: str) -> list[str]:
+        """The registers of a value as they travel."""
+        flat, emit = self.s.flat(value), self.s.code.emit
+        if not pair:
+            return flat
+        made: list[str] = []
+        one = pair.removeprefix("<2 x ").removesuffix(">")
+        for a, b in zip(flat[::2], flat[1::2], strict=True):
+            both = emit(f"insertelement {pair} poison, {one} {a}, i32 0")
+            both = emit(f"insertelement {pair} {both}, {one} {b}, i32 1")
+            made.append(emit(f"bitcast {pair} {both} to i32"))
+        return made
+
+    def _halves(self, name: str, pair: str) -> list[str]:
+        """The two values of a register, taken apart where the loop begins."""
+        whole, *halves = (self.s.code.fresh("h") for _ in range(3))
+        self.split.append(f"  {whole} = bitcast i32 {name} to {pair}")
+        self.split += [f"  {h} = extractelement {pair} {whole}, i32 {k}" for k, h in enumerate(halves)]
+        return halves
 
     def phis(self, before: str, yielded: list[Value]) -> list[str]:
-        s, last = self.s, self.s.code.block
-        following = [x for v in yielded for x in s.flat(v)]
+        """What stands where the loop begins, once its body is known."""
+        s = self.s
+        following = [x for v, pair in zip(yielded, self.pairs, strict=True) for x in self._packed(v, pair)]
+        last = s.code.block
         return [
             f"  {name} = phi {t} [ {a}, %{before} ], [ {b}, %{last} ]"
             for name, t, a, b in zip(self.names, self.types, self.start, following, strict=True)
-        ]
+        ] + self.split
+
+
+def _pair_type(s: GpuState, value: Value) -> str:
+    """The type of two registers of a tile in one of 32 bits; "" where they do not travel in pairs."""
+    t = value.type
+    if not isinstance(t, TileType) or components(t.dtype) != 1 or s.layouts[value].register_count % 2:
+        return ""
+    dtype = scalar_of(t.dtype)
+    return vector_of(register_type(dtype, 1), 2) if dtype.is_float and dtype.bits == 16 else ""
 
 
 def _for(s: GpuState, op: Op, body: Body) -> None:

@@ -173,7 +173,7 @@ def bulk_store(s: GpuState, op: Op) -> None:
     copies //= groups
     _, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), groups)
     code = s.code
-    number = s.first(f"lshr i32 {s.lane32}, 7")
+    number = s.warp_group
     down_at = code.emit(f"mul i32 {s.first(f'udiv i32 {number}, {across}')}, {rows * high}")
     across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {across}')}, {8 * wide}")
     top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")

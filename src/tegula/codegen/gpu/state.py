@@ -58,6 +58,17 @@ class GpuState(State):
         code.lines[at:at] = code.entry
         self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry = kept
 
+    @property
+    def warp_group(self) -> str:
+        """The number of the thread's warp group in the group, i32: told by lane 0 of the warp, which shows ptxas that
+        it is the same in all lanes."""
+        key = (-2, ())
+        if key not in self.bases:
+            warp = self.first(f"lshr i32 {self.lane32}, 5")
+            told = self.first(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {warp}, i32 0, i32 31)")
+            self.bases[key] = [self.first(f"lshr i32 {told}, 2")]
+        return self.bases[key][0]
+
     # The function's entry --------------------------------------------------------------------------------------------
 
     def first(self, rhs: str) -> str:

@@ -10,17 +10,18 @@ from typing import TypeAlias
 from tegula.codegen.gpu.schedule import shared_address
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.storage import SwizzledView
-from tegula.codegen.text import register_type
+from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
 from tegula.layout import wgmma_share
 from tegula.ops.buffer import BufView
-from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.passes.select_products import is_transpose
-from tegula.types import TileType, bfloat16, element_bytes, scalar_of
+from tegula.types import TileType, bfloat16, element_bytes, float32, scalar_of
 
 ROWS, DEPTH, MOST_COLUMNS = 64, 16, 256
 SWIZZLES = {128: 1, 64: 2, 32: 3}
+ZERO = constant(float32, 0.0)
 ADDRESS_MASK = 0x3FFFF
 """Of the bits of a shared address that a descriptor holds: those above name the block of a cluster."""
 
@@ -74,10 +75,11 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
     t = op.result.type
     assert isinstance(t, TileType)
     _, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), s.group.warp_groups)
-    number = s.first(f"lshr i32 {s.lane32}, 7")
+    number = s.warp_group
     b = operand(s, op.operands[1], right=True)
     low_b = _low(s, _moved(s, b, s.first(f"urem i32 {number}, {across}"), 8 * wide))
-    asm = _Assembly(start)
+    fresh = all(x == ZERO for x in start)
+    asm = _Assembly(len(start) if fresh else start)
     if isinstance(op, RegisterProduct):
         left: _Left = _Registers(s, op.operands[0], b.depth, asm)
     else:
@@ -91,9 +93,10 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
                 right = asm.descriptor(low_b, b.step(8 * j, k), _words(b, 8 * count))
                 first = 4 * (j + wide * i)
                 registers = ", ".join(f"${r}" for r in range(first, first + 4 * count))
+                adds, turns = int(k > 0 or not fresh), f"{left.turn}{int(not b.depth_first)}"
                 asm.add(
                     f"wgmma.mma_async.sync.aligned.m64n{8 * count}k16.f32.{kind}.{kind} {{{registers}}}, "
-                    f"{left.named(i, k)}, {right}, 1, 1, 1, {left.turn}{int(not b.depth_first)};"
+                    f"{left.named(i, k)}, {right}, {adds}, 1, 1, {turns};"
                 )
     asm.add("wgmma.commit_group.sync.aligned;")
     if op.attrs.get("wait", True):
@@ -103,9 +106,11 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
 
 def product_wait(s: GpuState, op: Op) -> None:
     """The registers of accumulators go through the wait, so that nothing touches them before it; not those of the
-    products that it leaves in flight, which nothing may touch after it either."""
+    products that it leaves in flight, which nothing may touch after it either. What was computed while products were
+    in flight goes through it too: it is not to be put off until after the wait."""
     young = _youngest(op, op.attrs["pending"])
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
+    pairs += [(v, v) for v in _computed_meanwhile(op)]
     held = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
     asm = _Assembly([x for registers in held for x in registers])
     asm.add(f"wgmma.wait_group.sync.aligned {op.attrs['pending']};")
@@ -117,11 +122,25 @@ def product_wait(s: GpuState, op: Op) -> None:
             s.held[result] = s.held[v]
 
 
+PRODUCTS = (SharedProduct, RegisterProduct)
+
+
+def _computed_meanwhile(wait: Op) -> list[Value]:
+    """The float32 tiles made between the product or wait before and this one that are used after it."""
+    assert wait.parent is not None
+    ops = wait.parent.ops
+    at = ops.index(wait)
+    start = max((k for k, op in enumerate(ops[:at]) if isinstance(op, (*PRODUCTS, ProductWait))), default=at)
+    later = {v for op in ops[at + 1 :] for inner in op.walk() for v in inner.operands}
+    made = (v for op in ops[start + 1 : at] for v in op.results)
+    return [v for v in made if v in later and isinstance(v.type, TileType) and v.type.dtype is float32]
+
+
 def _youngest(wait: Op, count: int) -> set[Value]:
     """The accumulators of the last products before a wait, as far as they stand in its region."""
     assert wait.parent is not None
     ops = wait.parent.ops
-    before = [op for op in ops[: ops.index(wait)] if isinstance(op, SharedProduct | RegisterProduct)]
+    before = [op for op in ops[: ops.index(wait)] if isinstance(op, PRODUCTS)]
     return {op.result for op in (before[-count:] if count else []) if not op.attrs.get("wait", True)}
 
 
@@ -189,11 +208,12 @@ def _words(x: Operand, length: int) -> tuple[int, int]:
 
 
 class _Assembly:
-    """One block of assembly that changes accumulators: for a whole product, so that nothing comes between its
-    instructions."""
+    """One block of assembly that changes accumulators, or makes so many: for a whole product, so that nothing comes
+    between its instructions."""
 
-    def __init__(self, accumulators: list[str]) -> None:
-        self.accumulators = accumulators
+    def __init__(self, accumulators: list[str] | int) -> None:
+        self.accumulators = [] if isinstance(accumulators, int) else accumulators
+        self.count = accumulators if isinstance(accumulators, int) else len(accumulators)
         self.lines: list[str] = []
         self.names: dict[tuple[str, int, tuple[int, int]], str] = {}
         self.inputs: dict[str, tuple[str, str, str]] = {}
@@ -204,7 +224,7 @@ class _Assembly:
     def input(self, constraint: str, type: str, register: str) -> str:
         """The operand's name in the text."""
         if register not in self.inputs:
-            number = 2 * len(self.accumulators) + len(self.inputs)
+            number = self.count + len(self.accumulators) + len(self.inputs)
             self.inputs[register] = (constraint, type, f"${number}")
         return self.inputs[register][2]
 
@@ -217,7 +237,7 @@ class _Assembly:
 
     def emit(self, s: GpuState) -> list[str]:
         """The accumulators afterwards."""
-        n, code, head = len(self.accumulators), s.code, list[str]()
+        n, code, head = self.count, s.code, list[str]()
         if not n:
             code.line(f'call void asm sideeffect "{" ".join(self.lines)}", "~{{memory}}"() convergent')
             return []
@@ -228,8 +248,10 @@ class _Assembly:
             head.append(f"mov.b64 {name}, {{L, {above}}};")
         text = "\\0A".join(["{", *head, *self.lines, "}"])
         result = "{ " + ", ".join(["float"] * n) + " }"
-        tied = [str(k) for k in range(n)]
-        constraints = ",".join(["=f"] * n + tied + [c for c, _, _ in self.inputs.values()] + ["~{memory}"])
+        tied = [str(k) for k in range(len(self.accumulators))]
+        constraints = ",".join(
+            ["=&f" if not tied else "=f"] * n + tied + [c for c, _, _ in self.inputs.values()] + ["~{memory}"]
+        )
         given = [f"float {x}" for x in self.accumulators] + [
             f"{t} {x}" for x, (_, t, _) in self.inputs.items()
         ]

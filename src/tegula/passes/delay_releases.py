@@ -1,0 +1,39 @@
+"""For targets where reading a tile copies nothing: a stage is kept until what was read from it has been used, so that
+it need not be copied, as long as the role neither waits nor touches its pipe in between."""
+
+from __future__ import annotations
+
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.buffer import BufRead
+from tegula.ops.roles import WAITS, PipeRelease, Roles
+from tegula.passes.overlap import popped_from
+from tegula.rewrite import uses, walk_regions
+
+
+def delay_releases(kernel: Kernel) -> None:
+    """Rewrite the kernel in place."""
+    for roles in (op for op in kernel.body.ops if isinstance(op, Roles)):
+        users = {value: {op for op, _ in where} for value, where in uses(kernel.body).items()}
+        for region in (r for role in roles.regions for r in walk_regions(role)):
+            _delay(region, users)
+
+
+def _delay(region: Region, users: dict[Value, set[Op]]) -> None:
+    for release in [op for op in reversed(region.ops) if isinstance(op, PipeRelease)]:
+        at = region.ops.index(release)
+        using = _users_of_reads(release, region.ops[:at], users)
+        last = at
+        for k in range(at + 1, len(region.ops) - 1):
+            inside = list(region.ops[k].walk())
+            if any(isinstance(op, (*WAITS, PipeRelease)) for op in inside):
+                break
+            last = k if using.intersection(inside) else last
+        region.ops.insert(last, region.ops.pop(at))
+
+
+def _users_of_reads(release: Op, before: list[Op], users: dict[Value, set[Op]]) -> set[Op]:
+    """The ops that use what was read from tiles of the pipe."""
+    reads = [
+        op for op in before if isinstance(op, BufRead) and popped_from(op.operands[0], release.operands[0])
+    ]
+    return set[Op]().union(*(users.get(op.result, set()) for op in reads))

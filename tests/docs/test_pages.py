@@ -1,0 +1,23 @@
+"""The examples of the pages run in order, as in a notebook."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+
+
+@pytest.mark.parametrize(("page", "least"), [("language", 10), ("roles", 5)])
+def test_examples(page: str, least: int) -> None:
+    names: dict[str, Any] = {"__name__": page}
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.S)
+    assert len(blocks) > least
+    for k, text in enumerate(blocks):
+        cell = f"<{page}.md example {k}>"
+        linecache.cache[cell] = (len(text), None, text.splitlines(keepends=True), cell)
+        exec(compile(text, cell, "exec"), names)

@@ -1,0 +1,12 @@
+"""A function of Python that kernels do not have."""
+
+import tegula as tg
+
+
+@tg.kernel
+def last(a: tg.array1d[float]):
+    for k, x in enumerate(a):
+        a[k] = x
+
+
+tg.launch(last, dim=4, inputs=[tg.zeros(4)])

@@ -1,0 +1,212 @@
+"""Roles and pipes as code for Hopper: one test for each sentence of docs/hopper.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+import pytest
+from gpu_code import assembled, lowered
+
+import tegula as tg
+from tegula.backend import ptx
+from tegula.backend.llvm import compile_ptx
+from tegula.codegen.gpu import GpuCode
+from tegula.runtime.launch import block_size
+
+M, N, K, STAGES = 128, 128, 64, 3
+HALF = tg.bfloat16
+
+
+@tg.kernel
+def product(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], steps: int):
+    left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=STAGES)
+    right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=STAGES)
+    with tg.ws(0):
+        for k in range(steps):
+            tg.tile_pipe_load(left, a, offset=(0, k * K))
+            tg.tile_pipe_load(right, b, offset=(k * K, 0))
+    with tg.ws(1, 2):
+        total = tg.tile_zeros(shape=(M, N))
+        for _k in range(steps):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, tg.tile_astype(total, HALF))
+
+
+@tg.kernel
+def two_producers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
+    left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=STAGES)
+    right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=STAGES)
+    with tg.role("left", warps=1):
+        for k in range(steps):
+            tg.tile_pipe_load(left, a, offset=(0, k * K))
+    with tg.role("right", warps=1):
+        for k in range(steps):
+            tg.tile_pipe_load(right, b, offset=(k * K, 0))
+    with tg.role("multiply", warp_groups=1):
+        total = tg.tile_zeros(shape=(M, N))
+        for _k in range(steps):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, total)
+
+
+@tg.kernel
+def pushed(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
+    left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=STAGES)
+    right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=STAGES)
+    with tg.ws(0):
+        for k in range(steps):
+            tg.tile_pipe_load(right, b, offset=(k * K, 0))
+    with tg.ws(1):
+        for k in range(steps):
+            tg.tile_pipe_push(left, tg.tile_load(a, shape=(M, K), offset=(0, k * K)) * HALF(2.0))
+    with tg.ws(2):
+        total = tg.tile_zeros(shape=(M, N))
+        for _k in range(steps):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, total)
+
+
+@tg.kernel
+def chained_products(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
+    left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=1)
+    right = tg.tile_pipe(shape=(N, K), dtype=HALF, stages=STAGES)
+    values = tg.tile_pipe(shape=(N, K), dtype=HALF, stages=STAGES)
+    with tg.ws(0):
+        tg.tile_pipe_load(left, a)
+        for k in range(steps):
+            tg.tile_pipe_load(right, b, offset=(k * N, 0))
+            tg.tile_pipe_load(values, b, offset=(k * N, 0))
+    with tg.ws(1, 2):
+        rows, total = tg.tile_pipe_pop(left), tg.tile_zeros(shape=(M, K))
+        for _k in range(steps):
+            scores = tg.tile_zeros(shape=(M, N))
+            tg.tile_matmul(rows, tg.tile_transpose(tg.tile_pipe_pop(right)), scores)
+            tg.tile_matmul(tg.tile_astype(scores, HALF), tg.tile_pipe_pop(values), total)
+        tg.tile_store(c, total)
+
+
+def arrays(*dtypes: Any, align: bool = True) -> list[tg.array]:
+    made = [tg.zeros((256, 256 if align else 257), dtype=t) for t in dtypes]
+    return made if align else [x[:, 1:] for x in made]
+
+
+def code_of(kernel: Any, args: Sequence[Any]) -> GpuCode:
+    return lowered(kernel, args, (1,), block_size(kernel, None, args))
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, tuple[GpuCode, str]]:
+    """The kernels above as LLVM IR and PTX."""
+    made: dict[str, tuple[GpuCode, str]] = {}
+    for kernel, out in ((product, HALF), (two_producers, float), (pushed, float), (chained_products, float)):
+        code = code_of(kernel, [*arrays(HALF, HALF, out), 4])
+        made[kernel.name] = code, compile_ptx(code.text, "sm_90a")
+    return made
+
+
+Texts = dict[str, tuple[GpuCode, str]]
+
+
+def inits(text: str) -> list[int]:
+    return [int(n) for n in re.findall(r"mbarrier\.init\.shared::cta\.b64 \[[^]]*\], (\d+)", text)]
+
+
+def test_pipes_of_two_producers_have_barriers_of_their_own(texts: Texts) -> None:
+    assert len(inits(texts["two_producers"][1])) == 2 * 2 * STAGES
+
+
+def test_pipes_that_go_together_share_a_pair_of_barriers(texts: Texts) -> None:
+    assert len(inits(texts["product"][1])) == 2 * STAGES
+
+
+def test_arrivals_are_those_of_the_warps_that_take_part(texts: Texts) -> None:
+    assert sorted(inits(texts["product"][1])) == [1] * STAGES + [8] * STAGES
+    # One arrival with the bytes of a copy; four warps that push; four that release each pipe.
+    assert sorted(inits(texts["pushed"][1])) == [1] * STAGES + [4] * 3 * STAGES
+
+
+def test_bytes_that_will_come_are_announced_once_a_stage(texts: Texts) -> None:
+    announced = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["product"][1])
+    assert announced == [str(2 * (M * K + K * N))]
+    announced = re.findall(r"expect_tx\.shared::cta\.b64 _, \[[^]]*\], (\d+)", texts["two_producers"][1])
+    assert sorted(announced) == sorted([str(2 * M * K), str(2 * K * N)])
+
+
+def test_barriers_are_made_by_one_thread_and_fenced_before_all_go_on(texts: Texts) -> None:
+    text = texts["product"][1]
+    last, fence = text.rindex("mbarrier.init"), text.index("fence.mbarrier_init.release.cluster")
+    meeting = re.search(r"bar\.sync\s+0;", text)
+    assert meeting is not None and last < fence < meeting.start() < text.index("mbarrier.try_wait")
+
+
+def test_every_warp_group_sets_its_registers_once_before_its_roles(texts: Texts) -> None:
+    text = texts["two_producers"][1]
+    assert re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 \d+", text) == []
+    text = texts["product"][1]
+    budgets = [int(n) for n in re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 (\d+)", text)]
+    assert budgets == [24, 240] and all(n % 8 == 0 for n in budgets)
+    assert 24 * 128 + 240 * 256 <= int(re.findall(r"\.maxnreg (\d+)", text)[0]) * 384
+    assert ".maxntid 384" in text
+
+
+def test_a_product_is_fenced_committed_and_waited_for(texts: Texts) -> None:
+    text = texts["product"][1]
+    steps = [line.split()[0] for line in text.splitlines() if line.startswith("wgmma")]
+    assert steps == [
+        "wgmma.fence.sync.aligned;",
+        *["wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16"] * (K // 16),
+        "wgmma.commit_group.sync.aligned;",
+        "wgmma.wait_group.sync.aligned",
+    ]
+    assert "wgmma.wait_group.sync.aligned 1;" in text and "wgmma.wait_group.sync.aligned 0;" in text
+
+
+def test_what_threads_write_for_tensor_cores_is_fenced_before_it_is_announced(texts: Texts) -> None:
+    text = texts["pushed"][1]
+    fence = text.index("fence.proxy.async.shared::cta")
+    assert text.rindex("st.shared", 0, fence) < fence < text.index("mbarrier.arrive.shared::cta", fence)
+
+
+def test_a_computed_left_operand_stays_in_registers(texts: Texts) -> None:
+    code, text = texts["chained_products"]
+    assert not re.search(r"\bld\.shared", text)
+    assert len(re.findall(r"m64n64k16\.f32\.bf16\.bf16 \{[^}]*\}, \{", text)) == N // 16
+
+
+def test_tiles_of_different_roles_and_stages_share_no_bytes(texts: Texts) -> None:
+    for code, _ in texts.values():
+        pieces = list(zip(code.shared.offsets, code.shared.intervals, strict=True))
+        for (x, a), (y, b) in combinations(pieces, 2):
+            assert x + a.size <= y or y + b.size <= x
+
+
+def test_arrays_that_no_tensor_map_describes_are_copied_by_threads() -> None:
+    code = code_of(product, [*arrays(HALF, HALF, HALF, align=False), 4])
+    assert not code.maps
+    text = compile_ptx(code.text, "sm_90a")
+    assert "cp.async.bulk" not in text and "wgmma.mma_async" in text and "fence.proxy.async" in text
+
+
+def test_results_leave_by_bulk_copies_from_whole_rows(texts: Texts) -> None:
+    code, text = texts["product"]
+    assert [m.box for m in code.maps] == [(M, 64), (K, 64), (64, 64)]
+    assert "stmatrix" in text and "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group" in text
+    assert not re.search(r"\bst\.global", text)
+    assert "cp.async.bulk.wait_group 0;" in text
+
+
+def test_all_warps_meet_at_the_end(texts: Texts) -> None:
+    for _, text in texts.values():
+        end = text.rindex("ret;")
+        assert re.search(r"bar(rier)?\.sync[^;]*0;\s*$", text[:end].rstrip())
+
+
+@pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
+@pytest.mark.parametrize("name", ["product", "two_producers", "pushed", "chained_products"])
+def test_the_assembler_has_no_complaint(texts: Texts, name: str) -> None:
+    code, _ = texts[name]
+    _, made = assembled(code)
+    assert made.spill_bytes == 0

@@ -1,0 +1,47 @@
+"""Which warps roles get."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tegula import errors as E
+from tegula.lang.place_roles import MOST_GROUPS, REGISTERS, Wanted, place
+from tegula.source import UNKNOWN
+
+
+def wanted(*warps: int, registers: int = 0) -> list[Wanted]:
+    return [Wanted(f"r{k}", UNKNOWN, n, registers) for k, n in enumerate(warps)]
+
+
+def test_single_warps_share_a_warp_group() -> None:
+    assert [p.first for p in place(wanted(1, 4, 2, 1, 1))] == [0, 4, 1, 3, 8]
+
+
+def test_roles_that_name_their_groups_come_first() -> None:
+    roles = [Wanted("a", UNKNOWN, 1), Wanted("ws1", UNKNOWN, 4, 0, 4), Wanted("b", UNKNOWN, 8)]
+    assert [p.first for p in place(roles)] == [8, 4, 12]
+
+
+def test_the_budget_of_a_warp_group_is_that_of_all_its_roles() -> None:
+    roles = [Wanted("a", UNKNOWN, 1), Wanted("b", UNKNOWN, 1, 40)]
+    assert [p.registers for p in place(roles)] == [40, 40]
+
+
+@given(st.lists(st.tuples(st.integers(1, 12), st.sampled_from([0, 24, 104, 240])), min_size=1, max_size=10))
+def test_roles_lie_apart_and_fit(asked: list[tuple[int, int]]) -> None:
+    roles = [Wanted(f"r{k}", UNKNOWN, n, registers) for k, (n, registers) in enumerate(asked)]
+    try:
+        placed = place(roles)
+    except (E.RoleGroups, E.RoleRegisters):
+        return
+    taken = [warp for p in placed for warp in range(p.first, p.first + p.count)]
+    assert len(set(taken)) == len(taken) and max(taken) < 4 * MOST_GROUPS
+    budgets: dict[int, int] = {}
+    for role, p in zip(roles, placed, strict=True):
+        assert p.count == role.warps and (role.warps < 4 or p.first % 4 == 0)
+        assert p.first % 4 + role.warps <= 4 or role.warps >= 4
+        for group in range(p.first // 4, -(-(p.first + p.count) // 4)):
+            assert budgets.setdefault(group, p.registers) == p.registers
+            assert role.registers in (0, p.registers)
+    assert sum(128 * n for n in budgets.values()) <= REGISTERS
