@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeGuard, cast
 
-import ml_dtypes
 import numpy as np
 
 from tegula.dataclass import dataclass
@@ -71,13 +70,10 @@ DTYPES: dict[str, DType] = {
     )
 }
 
-_NUMPY: dict[DType, np.dtype] = {
-    **{d: np.dtype(d.name) for d in DTYPES.values() if d.bits >= 16 and d is not bfloat16 or not d.is_float},
-    bfloat16: np.dtype(ml_dtypes.bfloat16),
-    float8_e4m3: np.dtype(ml_dtypes.float8_e4m3fn),
-    float8_e5m2: np.dtype(ml_dtypes.float8_e5m2),
-}
-_FROM_NUMPY: dict[np.dtype, DType] = {n: d for d, n in _NUMPY.items()}
+_ML_DTYPES = {bfloat16: "bfloat16", float8_e4m3: "float8_e4m3fn", float8_e5m2: "float8_e5m2"}
+"""The types that NumPy gets from ml_dtypes, which is loaded when the first of them is used."""
+_NUMPY: dict[DType, np.dtype] = {d: np.dtype(d.name) for d in DTYPES.values() if d not in _ML_DTYPES}
+_BY_NUMPY_NAME: dict[str, DType] = {_ML_DTYPES.get(d, d.name): d for d in DTYPES.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,22 +248,40 @@ def is_element(t: object) -> TypeGuard[ElementType]:
 
 def to_numpy(t: DType) -> np.dtype:
     """The NumPy dtype of a scalar type (ml_dtypes for bfloat16 and the 8-bit floats)."""
-    return _NUMPY[t]
+    found = _NUMPY.get(t)
+    if found is None:
+        import ml_dtypes
+
+        found = _NUMPY[t] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[t]))
+    return found
+
+
+@cache
+def counterpart(dtype: np.dtype[Any]) -> DType | None:
+    """The scalar type of a NumPy dtype; None if there is none."""
+    found = _BY_NUMPY_NAME.get(dtype.name)
+    return found if found is not None and to_numpy(found) == dtype else None
 
 
 @cache
 def from_numpy(dtype: np.dtype) -> DType:
     """The scalar type of a NumPy dtype; ValueError if there is none."""
-    try:
-        return _FROM_NUMPY[np.dtype(dtype)]
-    except KeyError:
-        raise ValueError(f"NumPy dtype {dtype} has no counterpart; supported: {', '.join(DTYPES)}") from None
+    found = counterpart(np.dtype(dtype))
+    if found is None:
+        raise ValueError(f"NumPy dtype {dtype} has no counterpart; supported: {', '.join(DTYPES)}")
+    return found
 
 
 def numpy_type(x: Any) -> DType | None:
     """What a scalar type of NumPy means, given as a class or as a dtype; None for anything else."""
     is_class = isinstance(x, type) and issubclass(x, np.generic)
-    return _FROM_NUMPY.get(np.dtype(cast(Any, x))) if is_class or isinstance(x, np.dtype) else None
+    return counterpart(np.dtype(cast(Any, x))) if is_class or isinstance(x, np.dtype) else None
+
+
+def is_narrow_float(dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy's type is a float of 8 or 16 bits, whose arithmetic is that of float32 rounded once."""
+    t = counterpart(dtype)
+    return t is not None and t.is_float and t.bits <= 16
 
 
 def element_type(annotation: object) -> ElementType:

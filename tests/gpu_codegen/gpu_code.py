@@ -14,7 +14,8 @@ from tegula.backend import ptx
 from tegula.backend.llvm import compile_object, compile_ptx
 from tegula.backend.loader import load
 from tegula.codegen.gpu import GpuCode, lower_kernel
-from tegula.passes.pipeline import for_gpu, prepare
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import for_gpu
 from tegula.runtime.array import SPECIALISATIONS
 from tegula.runtime.compile import trace
 from tegula.runtime.launch import plan

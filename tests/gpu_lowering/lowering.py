@@ -13,7 +13,8 @@ import tegula as tg
 from tegula import interp
 from tegula.ir import Kernel, Op
 from tegula.ops.group import Barrier
-from tegula.passes.pipeline import Distribution, for_gpu, prepare
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import Distribution, for_gpu
 from tegula.target import get_cuda_target
 
 

@@ -14,7 +14,8 @@ from tegula import interp
 from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
 from tegula.codegen.gpu import lower_kernel
-from tegula.passes.pipeline import for_gpu, prepare
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import for_gpu
 from tegula.runtime.adjoint import adjoint_of
 from tegula.target import get_cuda_target
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from tegula.ir import Region, Value
 from tegula.ops.base import TileOp, element, require
-from tegula.types import Type, scalar_of, to_numpy, with_scalar
+from tegula.types import Type, is_narrow_float, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
-
-_NARROW = tuple(
-    np.dtype(d) for d in (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
-)
 
 
 def round_to_odd_float32(x: np.ndarray) -> np.ndarray:
@@ -37,10 +32,10 @@ def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
     source = x.dtype
     with np.errstate(all="ignore"):
         if to == np.bool_:
-            return x.astype(np.float64) != 0 if source in _NARROW else x != 0
+            return x.astype(np.float64) != 0 if is_narrow_float(source) else x != 0
         if source.kind in "iub" or source == to:
-            return x.astype(np.float32).astype(to) if to in _NARROW and source != to else x.astype(to)
-        if to in _NARROW:
+            return x.astype(np.float32).astype(to) if is_narrow_float(to) and source != to else x.astype(to)
+        if is_narrow_float(to):
             return (round_to_odd_float32(x) if source == np.float64 else x.astype(np.float32)).astype(to)
         if to.kind in "iu":
             return _saturate(x.astype(np.float64), to)

@@ -7,27 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy as np
 
 from tegula.ir import Region, Value
 from tegula.ops.base import Elementwise, TileOp, element, require
-from tegula.types import ElementType, Type, bool_, scalar_of, with_scalar
+from tegula.types import ElementType, Type, bool_, is_narrow_float, scalar_of, with_scalar
 
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
 
 Attrs = Mapping[str, Any]
-_SMALL_FLOATS = tuple(
-    np.dtype(t) for t in (np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
-)
 
 
 def rounded(f: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:
     """Apply f; 8- and 16-bit floats are computed in float32 and rounded once. Integers wrap, no warnings."""
     dtype = operands[0].dtype
     with np.errstate(all="ignore"):
-        if dtype in _SMALL_FLOATS:
+        if is_narrow_float(dtype):
             return f(*(x.astype(np.float32) for x in operands)).astype(dtype)
         return np.asarray(f(*operands)).astype(dtype, copy=False)
 
@@ -529,7 +525,7 @@ class Cmp(Elementwise):
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
         a, b = operands
-        if a.dtype in _SMALL_FLOATS:
+        if is_narrow_float(a.dtype):
             a, b = a.astype(np.float32), b.astype(np.float32)
         with np.errstate(all="ignore"):
             return COMPARISONS[attrs["pred"]](a, b)

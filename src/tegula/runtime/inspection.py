@@ -12,7 +12,8 @@ from tegula.dataclass import dataclass
 from tegula.ir import AccessClass, Op
 from tegula.ir import Kernel as KernelIR
 from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
-from tegula.passes.pipeline import for_cpu, for_gpu, prepare
+from tegula.passes.pipeline import for_cpu, prepare
+from tegula.passes.pipeline_gpu import for_gpu
 from tegula.runtime.compile import trace
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU

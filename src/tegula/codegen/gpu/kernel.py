@@ -76,7 +76,7 @@ from tegula.ops.tile import (
     TileStore,
 )
 from tegula.passes.groups import Group
-from tegula.passes.pipeline import Distribution
+from tegula.passes.pipeline_gpu import Distribution
 from tegula.passes.place_shared import COUNT_BYTES
 from tegula.passes.plan_memory import Plan
 from tegula.target import CudaTarget

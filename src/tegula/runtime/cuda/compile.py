@@ -69,7 +69,8 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     from tegula.codegen.gpu import lower_kernel
     from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
     from tegula.ops.lane import LogicalBlocks
-    from tegula.passes.pipeline import for_gpu, prepare
+    from tegula.passes.pipeline import prepare
+    from tegula.passes.pipeline_gpu import for_gpu
     from tegula.runtime.compile import check_memory, site_to_json, written
 
     writes = written(kernel)

@@ -1,0 +1,69 @@
+"""The passes for GPUs, in order, after those that every target shares.
+
+They are apart from the others because compiling for a CPU does without loading them."""
+
+from __future__ import annotations
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel
+from tegula.passes.assign_layouts import Layouts, assign_layouts
+from tegula.passes.combine_blocks import combine_blocks
+from tegula.passes.convert_layouts import convert_layouts
+from tegula.passes.delay_waits import delay_waits
+from tegula.passes.insert_barriers import insert_barriers
+from tegula.passes.lower_pipes import lower_pipes
+from tegula.passes.lower_tiles import WARP, lower_tiles
+from tegula.passes.pipeline import Observer, gather_lanes, passed
+from tegula.passes.pipeline_loops import pipeline_loops
+from tegula.passes.place_shared import SharedMemory, place_shared
+from tegula.passes.select_products import keep_left_operands, select_products
+from tegula.passes.sink_conversions import sink_conversions
+from tegula.passes.stage_stores import stage_stores
+from tegula.passes.uniform_operands import uniform_operands
+from tegula.passes.uniformity import Uniformity
+from tegula.target import CudaTarget
+
+
+@dataclass(slots=True)
+class Distribution:
+    """A kernel spread over the threads of a GPU block: uniformity, the layouts of tile values, shared memory,
+    the number of threads."""
+
+    known: Uniformity
+    layouts: Layouts
+    shared: SharedMemory
+    threads: int
+
+
+def for_gpu(
+    kernel: Kernel, target: CudaTarget, observe: Observer | None = None, debug: bool = False
+) -> Distribution:
+    """Short blocks are combined, except for `debug`, whose reports tell blocks apart; lane-varying code is gathered,
+    tiles are spread over the threads, and barriers order what they share."""
+    if not debug:
+        combine_blocks(kernel)
+        passed("combine_blocks", kernel, observe)
+    known = gather_lanes(kernel, observe)
+    threads = -(-kernel.launch.block_dim // WARP) * WARP
+    uniform_operands(kernel, known)
+    passed("uniform_operands", kernel, observe)
+    sink_conversions(kernel)
+    passed("sink_conversions", kernel, observe)
+    keep_left_operands(kernel, target, threads)
+    lower_tiles(kernel, threads)
+    passed("lower_tiles", kernel, observe)
+    pipeline_loops(kernel)
+    passed("pipeline_loops", kernel, observe)
+    select_products(kernel, target, threads)
+    delay_waits(kernel)
+    lower_pipes(kernel, target, threads)
+    passed("lower_pipes", kernel, observe)
+    layouts = assign_layouts(kernel, threads)
+    convert_layouts(kernel, layouts, threads)
+    passed("convert_layouts", kernel, observe)
+    stage_stores(kernel, target, layouts, threads)
+    passed("stage_stores", kernel, observe)
+    shared = place_shared(kernel)
+    insert_barriers(kernel, layouts, shared.places)
+    passed("insert_barriers", kernel, observe)
+    return Distribution(known, layouts, shared, threads)
