@@ -29,10 +29,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("codegen",),
     ("backend",),
     ("runtime",),
-    ("kernels",),
     ("api",),
     ("__init__",),
-    ("testing", "demo"),
+    ("testing", "demo", "kernels"),
     ("cli",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
@@ -133,6 +132,7 @@ def test_imports_go_downward() -> None:
         ("interp/tiles.py", "from tegula.lang.kernel import trace", True),
         ("types.py", "from tegula import errors", True),
         ("demo.py", "import tegula as tg", False),
+        ("kernels/gemm.py", "import tegula as tg", False),
         ("demo.py", "import importlib\nimportlib.import_module('tegula.cli')", True),
     ],
 )
@@ -145,6 +145,16 @@ def test_imports_are_absolute() -> None:
         (name_of(p), line) for p in files() for line, module in imported(tree_of(p)) if module[0] == "."
     ]
     assert relative == []
+
+
+def test_kernels_of_the_library_use_public_names() -> None:
+    """They are written as users would: with `tg`, and what other files of the library make with it."""
+    for path in sorted((SOURCE / "kernels").glob("*.py")):
+        tree = tree_of(path)
+        ours = {module for _, module in imported(tree) if part_imported(module) is not None}
+        assert {m for m in ours if m != "tegula" and not m.startswith("tegula.kernels.")} == set(), path
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert {name for name in names if name.startswith("_")} == set(), path
 
 
 def test_heavy_packages_stay_in_their_files() -> None:

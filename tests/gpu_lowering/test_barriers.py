@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import kernels
 import pytest
 from lowering import agrees, barriers, lowered, run_lowered
 
+import kernels
 from tegula.interp import DataRace
 
 LAUNCHES = kernels.launches()

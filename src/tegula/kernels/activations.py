@@ -1,0 +1,46 @@
+"""Activation functions: as exact as the standard library for products of float32; for those of 16-bit floats by short
+formulas, with errors of up to 2e-7 |x| for gelu and a relative 2e-6 for silu."""
+
+from typing import Any
+
+import tegula as tg
+
+LOG2E = 1.4426950408889634
+SQRT_HALF = 0.7071067811865476
+# erfc(z) exp(z * z) for z >= 0 as a polynomial in t = 1 / (1 + P z), to 1.5e-7: Abramowitz and Stegun, 7.1.26.
+P = 0.3275911
+A1, A2, A3, A4, A5 = 0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429
+
+
+@tg.func
+def relu(x: float):
+    return tg.max(x, 0.0)
+
+
+@tg.func
+def gelu(x: float):
+    return 0.5 * x * (1.0 + tg.erf(x * SQRT_HALF))
+
+
+@tg.func
+def silu(x: float):
+    return x / (1.0 + tg.exp(-x))
+
+
+@tg.func
+def short_gelu(x: float):
+    z = tg.abs(x) * SQRT_HALF
+    t = 1.0 / tg.fma(P, z, 1.0)
+    series = tg.fma(t, tg.fma(t, tg.fma(t, tg.fma(t, A5, A4), A3), A2), A1)
+    # The part of the normal distribution beyond |x|.
+    tail = 0.5 * t * series * tg.fast.exp2(z * z * -LOG2E)
+    return x * tg.where(x > 0.0, 1.0 - tail, tail)
+
+
+@tg.func
+def short_silu(x: float):
+    return x / (1.0 + tg.fast.exp2(x * -LOG2E))
+
+
+EXACT: dict[str, Any] = {"relu": relu, "gelu": gelu, "silu": silu}
+SHORT: dict[str, Any] = {"relu": relu, "gelu": short_gelu, "silu": short_silu}

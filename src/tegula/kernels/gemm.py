@@ -1,0 +1,178 @@
+"""Matrix products: persistent blocks, in which one role fetches tiles and another multiplies them."""
+
+from functools import lru_cache
+from math import ceil
+from typing import Any, NamedTuple
+
+import tegula as tg
+from tegula.kernels.activations import EXACT, SHORT
+from tegula.kernels.operands import empty, expect_apart, expect_shape, is_mappable, processors, seen
+
+DTYPES = ("bfloat16", "float16", "float32")
+RASTER = 8
+
+
+class Tile(NamedTuple):
+    """How the output is cut: a block makes `rows` x `columns` of it at a time, in steps of `depth` of which `stages`
+    are fetched ahead, by so many warp groups; `fetching`: registers of a thread that fetches. `rate`: how fast a
+    block makes elements, relative to the largest tile; an estimate, by the bytes fetched for each product."""
+
+    rows: int
+    columns: int
+    depth: int
+    stages: int
+    groups: int
+    fetching: int = 24
+    rate: float = 1.0
+
+
+TENSOR_CORES = (
+    Tile(128, 256, 64, stages=4, groups=2),
+    Tile(128, 128, 64, stages=5, groups=2, rate=0.85),
+    Tile(128, 64, 64, stages=6, groups=2, rate=0.6),
+    Tile(64, 128, 64, stages=6, groups=1, rate=0.6),
+)
+"""For 16-bit operands."""
+VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
+"""For float32."""
+BY_THREADS = (Tile(64, 128, 32, stages=4, groups=1, fetching=168),)
+"""For operands that bulk copies do not reach: they go through the registers of the role that fetches."""
+MOST_CROWDED = 128 * 128
+"""Elements of the largest tile beside which the registers hold more than its sums."""
+
+
+def choose(m: int, n: int, blocks: int, tiles: tuple[Tile, ...]) -> Tile:
+    """The tile that is done first with an output of m x n on a device that runs so many blocks at once, in whole
+    waves of them."""
+
+    def time(tile: Tile) -> float:
+        waves = ceil(ceil(m / tile.rows) * ceil(n / tile.columns) / blocks)
+        return waves * tile.rows * tile.columns / tile.rate
+
+    return min(tiles, key=time)
+
+
+def candidates(a: Any, b: Any, crowded: bool) -> tuple[Tile, ...]:
+    """The tiles for these operands. `crowded`: whether the end of a tile needs many registers."""
+    if not (is_mappable(a) and is_mappable(b)):
+        return BY_THREADS
+    tiles = VECTOR_UNITS if a.dtype == tg.float32 else TENSOR_CORES
+    return tuple(t for t in tiles if not crowded or t.rows * t.columns <= MOST_CROWDED)
+
+
+@lru_cache(maxsize=256)
+def product(
+    dtype: Any,
+    result: Any,
+    tile: Tile,
+    transposed: bool,
+    scaled: bool,
+    keeps: bool,
+    biased: bool,
+    activation: str,
+) -> Any:
+    """The kernel for arrays of these types. `scaled`, `keeps`, `biased`: whether alpha, beta and bias change anything;
+    `activation`: a name, or nothing."""
+    rows, columns, depth, stages, groups, fetching, _ = tile
+    shape = (columns, depth) if transposed else (depth, columns)
+    biases = tg.array1d[Any] if biased else int
+    activate = (EXACT if dtype == tg.float32 else SHORT).get(activation)
+
+    @tg.kernel
+    def matmul(
+        a: tg.array2d[dtype],
+        b: tg.array2d[dtype],
+        bias: biases,
+        alpha: float,
+        beta: float,
+        c: tg.array2d[result],
+    ):
+        left = tg.tile_pipe(shape=(rows, depth), dtype=dtype, stages=stages)
+        right = tg.tile_pipe(shape=shape, dtype=dtype, stages=stages)
+        grid = ((c.shape[0] + rows - 1) // rows, (c.shape[1] + columns - 1) // columns)
+        steps = (a.shape[1] + depth - 1) // depth
+        with tg.role("fetch", warp_groups=1, registers=fetching):
+            for i, j in tg.persistent_tiles(grid, raster=RASTER):
+                for k in range(steps):
+                    tg.tile_pipe_load(left, a, offset=(i * rows, k * depth))
+                    if transposed:
+                        tg.tile_pipe_load(right, b, offset=(j * columns, k * depth))
+                    else:
+                        tg.tile_pipe_load(right, b, offset=(k * depth, j * columns))
+        with tg.role("multiply", warp_groups=groups, registers=240):
+            for i, j in tg.persistent_tiles(grid, raster=RASTER):
+                total = tg.tile_zeros(shape=(rows, columns), dtype=tg.float32)
+                for _k in range(steps):
+                    x = tg.tile_pipe_pop(left)
+                    if transposed:
+                        tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(right)), total)
+                    else:
+                        tg.tile_matmul(x, tg.tile_pipe_pop(right), total)
+                if scaled:
+                    total = total * alpha
+                if keeps:
+                    old = tg.tile_load(c, shape=(rows, columns), offset=(i * rows, j * columns))
+                    total = total + tg.tile_astype(old, tg.float32) * beta
+                if biased:
+                    row = tg.tile_load(bias, shape=columns, offset=j * columns)
+                    total = total + tg.tile_reshape(tg.tile_astype(row, tg.float32), shape=(1, columns))
+                if activation:
+                    total = tg.tile_map(activate, total)
+                tg.tile_store(c, tg.tile_astype(total, result), offset=(i * rows, j * columns))
+
+    return matmul
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    out: Any = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: Any = None,
+    activation: str | None = None,
+    transpose_b: bool = False,
+    tile: Tile | None = None,
+) -> Any:
+    """activation(alpha * a @ b + beta * out + bias), in `out`, or in a new array of a's dtype; returns it.
+
+    `a`: (M, K), `b`: (K, N), or (N, K) with `transpose_b`; both of bfloat16, float16 or float32, with any strides.
+    Products are summed in float32. `out`: (M, N), of any of these types, apart from the inputs; what it holds counts
+    only where beta is not 0. `bias`: (N,), of any of these types. `activation`: None, "relu", "gelu" (by the error
+    function) or "silu". `tile`: how the output is cut, chosen by its shape if left out.
+
+    Runs where the arrays are; the new array is a tensor if `a` is one of PyTorch's, else a `tg.array`. LaunchError for
+    arguments that do not fit."""
+    left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
+    if left.dtype != right.dtype:
+        what = f"matmul: 'a' and 'b' must be of one dtype, got {left.dtype} and {right.dtype}"
+        raise tg.LaunchError(what, "convert one of them")
+    (m, depth), n = left.shape, right.shape[0 if transpose_b else 1]
+    fitting = f"'a' of shape {left.shape}" + " with transpose_b" * transpose_b
+    expect_shape("matmul", "b", right, (n, depth) if transpose_b else (depth, n), fitting)
+    if activation is not None and activation not in EXACT:
+        what = f"matmul: there is no activation {activation!r}"
+        raise tg.LaunchError(what, f"there are {', '.join(EXACT)}; None is no activation")
+    if out is None and beta:
+        raise tg.LaunchError(f"matmul: beta is {beta}, but there is no 'out' to scale", "pass out=")
+    out = empty((m, n), left.dtype, a, left.device) if out is None else out
+    target = seen("matmul", "out", out, 2, DTYPES)
+    expect_shape("matmul", "out", target, (m, n), "'a' and 'b'")
+    inputs = {"a": left, "b": right}
+    if bias is not None:
+        inputs["bias"] = seen("matmul", "bias", bias, 1, DTYPES)
+        expect_shape("matmul", "bias", inputs["bias"], (n,), "'b'")
+    expect_apart("matmul", target, inputs)
+    if not m or not n:
+        return out
+    blocks = processors(left.device)
+    # The old elements, or float32 results that are long in the making.
+    crowded = beta != 0 or (activation == "gelu" and target.dtype == tg.float32)
+    tile = tile or choose(m, n, blocks, candidates(left, right, crowded))
+    features = (transpose_b, alpha != 1, beta != 0, bias is not None, activation or "")
+    kernel = product(left.dtype, target.dtype, tile, *features)
+    blocks = min(blocks, ceil(m / tile.rows) * ceil(n / tile.columns))
+    numbers = [float(alpha), float(beta)]
+    tg.launch_tiled(kernel, blocks, [a, b, 0 if bias is None else bias, *numbers], [out])
+    return out

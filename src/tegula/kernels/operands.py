@@ -1,0 +1,67 @@
+"""Arrays that the kernels of the library are called with: what they are, where they are, new ones beside them."""
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import tegula as tg
+
+MAP_ALIGNMENT = 16
+"""Bytes that the address and the strides of an array which bulk copies reach are multiples of."""
+
+
+def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
+    """A `tg.array` on the memory of an argument, whatever library it is of; LaunchError for one that does not fit.
+
+    It is there to be asked for shape, dtype and device. Launches get the argument itself, whose library may have a
+    stream of its own."""
+    try:
+        found = value if isinstance(value, tg.array) else tg.array(value, copy=False)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        what = f"{function}: '{name}' is no array: {error}"
+        raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
+    if found.ndim != ndim:
+        what = f"{function}: '{name}' must have {ndim} dimension{'s' * (ndim > 1)}, got shape {found.shape}"
+        raise tg.LaunchError(what, "reshape it, or loop over what it has more")
+    if str(found.dtype) not in dtypes:
+        what = f"{function}: '{name}' must be of {' or '.join(dtypes)}, got {found.dtype}"
+        raise tg.LaunchError(what, "convert it, or write a kernel for this type")
+    return found
+
+
+def expect_shape(function: str, name: str, found: Any, wanted: tuple[int, ...], of: str) -> None:
+    """LaunchError for an array whose shape does not fit the others, which `of` names."""
+    if found.shape != wanted:
+        what = f"{function}: '{name}' must have shape {wanted} to fit {of}, got {found.shape}"
+        raise tg.LaunchError(what, "check the order of its dimensions")
+
+
+def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> None:
+    """LaunchError for an output that shares memory with an input, which other blocks may still read."""
+    for name, x in inputs.items():
+        if out.low < x.high and x.low < out.high:
+            what = f"{function}: 'out' shares memory with '{name}', which is read while it is written"
+            raise tg.LaunchError(what, "leave out=, or pass other memory")
+
+
+def is_mappable(x: Any) -> bool:
+    """Whether bulk copies reach an array: rows are packed, and they and their distances are aligned."""
+    *outer, last = x.strides
+    aligned = all(s > 0 and s % MAP_ALIGNMENT == 0 for s in outer) and x.ptr % MAP_ALIGNMENT == 0
+    return aligned and 8 * last == x.dtype.bits and x.size > 0
+
+
+def empty(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Any:
+    """A new array: a tensor if `like` is one of PyTorch's, else ours on the device."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like, torch.Tensor):
+        return like.new_empty(shape, dtype=getattr(torch, str(dtype)))
+    return tg.empty(shape, dtype, device)
+
+
+@cache
+def processors(device: Any) -> int:
+    """How many blocks of a persistent kernel a device runs side by side."""
+    return device.sm_count or os.cpu_count() or 1

@@ -1,0 +1,33 @@
+"""Arrays to call kernels of the library with, and how far results may be from float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tegula as tg
+
+NUMPY = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "float32": np.float32}
+ROUNDING = {"bfloat16": 2.0**-8, "float16": 2.0**-10, "float32": 1e-5}
+"""Relative errors: of one rounding to 16-bit types, of a sum for float32."""
+
+
+def integers(*shape: int, dtype: str = "bfloat16", seed: int = 0) -> np.ndarray:
+    """From -2 to 2, so that sums of their products are exact in float32 in any order."""
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(NUMPY[dtype])
+
+
+def normal(*shape: int, dtype: str = "bfloat16", seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(NUMPY[dtype])
+
+
+def wide(x: Any) -> np.ndarray:
+    """As float64 in the host's memory."""
+    return (x.numpy() if isinstance(x, tg.array) else x).astype(np.float64)
+
+
+def assert_near(found: Any, wanted: np.ndarray, dtype: str, scale: float = 1.0) -> None:
+    """`scale`: of the numbers that were added up, whose rounding shows where results cancel."""
+    np.testing.assert_allclose(wide(found), wanted, rtol=ROUNDING[dtype], atol=ROUNDING[dtype] * scale)

@@ -1,0 +1,160 @@
+"""Matrix products of the library: every layout, edge and epilogue against float64."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from data import NUMPY, assert_near, integers, normal, wide
+
+import tegula as tg
+from tegula.kernels import gemm, matmul
+
+TILES = [*gemm.TENSOR_CORES, *gemm.BY_THREADS]
+ERF = np.vectorize(math.erf)
+ACTIVATIONS = {
+    None: lambda x: x,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "gelu": lambda x: 0.5 * x * (1.0 + ERF(x / math.sqrt(2.0))),
+    "silu": lambda x: x / (1.0 + np.exp(-x)),
+}
+
+
+def check(
+    m: int, n: int, k: int, dtype: str = "bfloat16", tile: Any = None, transposed: bool = False
+) -> None:
+    """A product of small integers, which is exact in float32 and rounded once."""
+    a = integers(m, k, dtype=dtype)
+    b = integers(*((n, k) if transposed else (k, n)), dtype=dtype, seed=1)
+    c = matmul(tg.array(a), tg.array(b), transpose_b=transposed, tile=tile)
+    assert c.shape == (m, n) and str(c.dtype) == dtype
+    wanted = wide(a) @ (wide(b).T if transposed else wide(b))
+    np.testing.assert_array_equal(c.numpy(), wanted.astype(np.float32).astype(NUMPY[dtype]))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("tile", TILES, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
+def test_every_tile(tile: gemm.Tile, transposed: bool) -> None:
+    check(tile.rows + 8, tile.columns + 8, 2 * tile.depth + 8, tile=tile, transposed=transposed)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("tile", gemm.VECTOR_UNITS, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
+def test_every_tile_of_float32(tile: gemm.Tile, transposed: bool) -> None:
+    check(tile.rows + 4, tile.columns + 4, 3 * tile.depth + 4, "float32", tile, transposed)
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 129, 127), (65, 1, 300), (127, 33, 5), (136, 264, 8)])
+def test_any_shape(shape: tuple[int, int, int], dtype: str) -> None:
+    check(*shape, dtype=dtype)
+
+
+def test_no_elements() -> None:
+    for m, n, k in ((0, 3, 4), (3, 0, 4), (0, 0, 0)):
+        check(m, n, k)
+    check(3, 5, 0)
+
+
+@pytest.mark.parametrize("dtype", NUMPY)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_epilogues(activation: str | None, dtype: str) -> None:
+    a, b, bias = (
+        normal(40, 72, dtype=dtype),
+        normal(72, 48, dtype=dtype, seed=1),
+        normal(48, dtype=dtype, seed=2),
+    )
+    old = normal(40, 48, dtype=dtype, seed=3)
+    activate = ACTIVATIONS[activation]
+    product = wide(a) @ wide(b)
+    arrays = [tg.array(x) for x in (a, b)]
+    for alpha, beta, added in ((1.0, 0.0, None), (0.5, 0.0, bias), (1.0, -1.5, None), (-0.25, 2.0, bias)):
+        out = tg.array(old) if beta else tg.full(old.shape, float("nan"), dtype=getattr(tg, dtype))
+        inputs = {"alpha": alpha, "beta": beta, "bias": None if added is None else tg.array(added)}
+        assert matmul(*arrays, out, activation=activation, **inputs) is out
+        wanted = alpha * product + beta * wide(old) + (0.0 if added is None else wide(added))
+        assert_near(out, activate(wanted), dtype)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "silu"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_activations_far_from_zero(activation: str, dtype: str) -> None:
+    """Small results are right too: what is left of numbers far below 0."""
+    x = np.linspace(-9.0, 9.0, 64, dtype=np.float32).astype(NUMPY[dtype])[:, None]
+    found = wide(matmul(tg.array(x), tg.ones((1, 1), dtype=getattr(tg, dtype)), activation=activation))
+    np.testing.assert_allclose(found, ACTIVATIONS[activation](wide(x)), rtol=2.0**-7, atol=1e-6)
+
+
+@pytest.mark.parametrize("result", NUMPY)
+def test_other_types_of_results_and_biases(result: str) -> None:
+    a, b, bias = normal(20, 136), normal(136, 24, seed=1), normal(24, dtype="float32", seed=2)
+    out = tg.zeros((20, 24), dtype=getattr(tg, result))
+    matmul(tg.array(a), tg.array(b), out, bias=tg.array(bias))
+    assert_near(out, wide(a) @ wide(b) + bias, result, scale=20.0)
+
+
+def test_strided_operands_and_results() -> None:
+    a, b = integers(40, 2 * 64), integers(50, 70, seed=1)
+    memory = tg.zeros((40, 128), dtype=tg.bfloat16)
+    matmul(tg.array(a)[:, 40:90], tg.array(b), memory[:, 8:78])
+    wanted = wide(a)[:, 40:90] @ wide(b)
+    np.testing.assert_array_equal(wide(memory)[:, 8:78], wide(wanted.astype(NUMPY["bfloat16"])))
+    assert not wide(memory)[:, :8].any() and not wide(memory)[:, 78:].any()
+    c = matmul(tg.array(a).transpose(), tg.array(a))
+    np.testing.assert_array_equal(wide(c), wide((wide(a).T @ wide(a)).astype(NUMPY["bfloat16"])))
+
+
+def test_arrays_of_other_libraries() -> None:
+    a, b = normal(20, 30, dtype="float32"), normal(30, 10, dtype="float32", seed=1)
+    out = np.full((20, 10), np.nan, np.float32)
+    assert matmul(a, b, out) is out
+    assert_near(out, wide(a) @ wide(b), "float32", scale=5.0)
+    assert isinstance(matmul(a, b), tg.array)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "blocks", "size"),
+    [
+        (8192, 8192, 132, (128, 256)),
+        (4096, 4096, 132, (128, 256)),
+        (1, 8192, 132, (128, 64)),
+        (64, 16384, 132, (64, 128)),
+        (1024, 2048, 132, (128, 128)),
+    ],
+)
+def test_the_tile_makes_whole_waves(m: int, n: int, blocks: int, size: tuple[int, int]) -> None:
+    assert gemm.choose(m, n, blocks, gemm.TENSOR_CORES)[:2] == size
+
+
+def zeros(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
+    return tg.zeros(shape, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((zeros(4, 5), zeros(6, 4)), {}, "'b' must have shape (5, 4) to fit 'a' of shape (4, 5), got (6, 4)"),
+        ((zeros(4, 5), zeros(5, 6)), {"transpose_b": True}, "must have shape (5, 5) to fit 'a' of shape (4, 5) with"),
+        ((zeros(4), zeros(4, 4)), {}, "'a' must have 2 dimensions, got shape (4,)"),
+        ((zeros(4, 4), zeros(4, 4, dtype=tg.float16)), {}, "must be of one dtype, got bfloat16 and float16"),
+        ((zeros(4, 4, dtype=tg.float64), zeros(4, 4)), {}, "must be of bfloat16 or float16 or float32, got float64"),
+        ((zeros(4, 4, dtype=tg.float8_e4m3), zeros(4, 4)), {}, "got float8_e4m3"),
+        ((zeros(4, 4), zeros(4, 4), zeros(4, 5)), {}, "'out' must have shape (4, 4) to fit 'a' and 'b', got (4, 5)"),
+        ((zeros(4, 4), zeros(4, 4)), {"beta": 1.0}, "beta is 1.0, but there is no 'out' to scale"),
+        ((zeros(4, 4), zeros(4, 4)), {"bias": zeros(5)}, "'bias' must have shape (4,) to fit 'b', got (5,)"),
+        ((zeros(4, 4), zeros(4, 4)), {"activation": "tanh"}, "there is no activation 'tanh'"),
+        (("a", zeros(4, 4)), {}, "'a' is no array"),
+    ],
+)  # fmt: skip
+def test_errors(arguments: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(tg.LaunchError) as found:
+        matmul(*arguments, **options)
+    assert message in str(found.value)
+
+
+def test_a_result_in_an_operand_is_refused() -> None:
+    a = zeros(4, 4)
+    with pytest.raises(tg.LaunchError, match="'out' shares memory with 'a'"):
+        matmul(a, zeros(4, 4), a)
