@@ -55,6 +55,14 @@ from tegula.types import (
 )
 
 FUNCTIONS = (FuncDef, PublicFunction, LocalFunction, Builtin)
+USED_IN = {
+    "range": "for i in range(...)",
+    "pipelined": "for k in tg.pipelined(...)",
+    "persistent_tiles": "for i, j in tg.persistent_tiles(...)",
+    "ws": "with tg.ws(...):",
+    "role": "with tg.role(...):",
+}
+"""Functions that are the head of a loop or of a role, and nothing else."""
 RENAMED = {"round": "rint"}
 """Python builtins that are functions of the language under another name."""
 
@@ -264,7 +272,7 @@ class Calls(State):
             return self.number({"float": float, "int": int, "bool": bool}[name], args, kwargs, node)
         if RENAMED.get(name, name) in PUBLIC:
             return self.public_call(RENAMED.get(name, name), args, kwargs, node)
-        help = "use it as 'for i in range(...)'" if name == "range" else ""
+        help = f"use it as '{USED_IN[name]}'" if name in USED_IN else ""
         raise E.UnsupportedPython(self.location(node), help=help, what=f"'{name}'")
 
     def thread_index(self, count: int, node: ast.AST | None) -> list[Value]:
