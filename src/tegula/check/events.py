@@ -1,0 +1,300 @@
+"""The event table: what each scheduled op does, in terms of the PTX manual ("PTX ISA", sections named below).
+
+This is all that the checker knows about ops. An op that is not in the table does to shared memory what its effects say,
+by ordinary loads and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol, TypeAlias
+
+from tegula.dataclass import dataclass
+from tegula.ir import Op, Value
+from tegula.layout import wgmma_share
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew
+from tegula.ops.group import Barrier, ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.schedule import (
+    BulkLoad,
+    BulkStore,
+    BulkWait,
+    FenceAsync,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierWait,
+)
+from tegula.ops.tile import TileEmpty
+from tegula.types import BufType, StackType, TileType
+
+GENERIC, ASYNC = "generic", "async"
+"""The proxies: ordinary loads and stores; bulk copies and tensor cores. PTX ISA, "Memory Consistency Model", "Proxies"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """Bytes of shared memory, of a buffer. `stage`: of a ring, -1 for others."""
+
+    start: int
+    end: int
+    buffer: Value
+    stage: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Each thread goes on when the phase of that parity has ended: when the barrier is in a phase of the other one.
+    PTX ISA, "mbarrier.test_wait, mbarrier.try_wait" (`.parity`)."""
+
+    barrier: Value
+    stage: int
+    parity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrive:
+    """One arrival: of each warp, or (`elected`) of the group's first warp alone. Announces `bytes` first. What the
+    thread has done is seen by those who wait for the phase. PTX ISA, "mbarrier.arrive", "expect-tx operation"."""
+
+    barrier: Value
+    stage: int
+    elected: bool = False
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CopyIn:
+    """The first warp starts a copy that writes shared memory through the async proxy, at any time until it completes
+    on the barrier with the bytes it moved; out of bounds too, where it writes zeros. PTX ISA,
+    "cp.async.bulk.tensor", "Tensor access modes: out of bound access"."""
+
+    to: Bytes
+    barrier: Value
+    stage: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Loads (`write` false) or stores of the threads of the group, or of its first warp group, each its own part."""
+
+    at: Bytes
+    write: bool
+    warp_group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What this thread did before by the generic proxy is in order with what follows it by the async proxy. PTX ISA,
+    "membar, fence" (`fence.proxy.async`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Tensor cores start to multiply: they read shared memory through the async proxy until a wait covers this group.
+    Each warp's part is one group. PTX ISA, "wgmma.mma_async", "wgmma.commit_group"."""
+
+    operands: tuple[Bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductsDone:
+    """At most `pending` groups of products of this warp are unfinished. PTX ISA, "wgmma.wait_group"."""
+
+    pending: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """Threads wait for each other: all of the group, or those of each warp group. PTX ISA, "bar, barrier"."""
+
+    warp_group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOut:
+    """The first warp of a warp group starts a copy that reads shared memory through the async proxy, a group of its
+    own. PTX ISA, "cp.async.bulk.tensor", "cp.async.bulk.commit_group"."""
+
+    source: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesOutDone:
+    """At most `pending` groups of copies that this thread has started still read their source. PTX ISA,
+    "cp.async.bulk.wait_group" (without `.read` they have also written)."""
+
+    pending: int
+
+
+Event: TypeAlias = (
+    Wait | Arrive | CopyIn | Touch | Fence | Issue | ProductsDone | Meet | CopyOut | CopiesOutDone
+)
+
+
+class Known(Protocol):
+    """What is known of an op's operands where it runs."""
+
+    def number(self, value: Value) -> int: ...
+    def bytes(self, buffer: Value) -> Bytes: ...
+    def warp_groups(self, op: Op) -> int: ...
+
+
+NUMBERS: dict[type[Op], tuple[int, ...]] = {
+    MbarrierWait: (1, 2),
+    MbarrierArrive: (1,),
+    MbarrierExpect: (1,),
+    BulkLoad: (2,),
+}
+"""The operands that say which stage and which phase."""
+Rule: TypeAlias = Callable[[Op, Known], Iterator[Event]]
+RULES: dict[type[Op], Rule] = {}
+
+
+def does(*kinds: type[Op]) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        for kind in kinds:
+            RULES[kind] = rule
+        return rule
+
+    return register
+
+
+def events(op: Op, known: Known) -> Iterator[Event]:
+    """What an op does, in order."""
+    rule = RULES.get(type(op))
+    return rule(op, known) if rule is not None else _touches(op, known)
+
+
+def has_events(op: Op) -> bool:
+    """Whether an op itself does anything that schedules are about."""
+    return type(op) in RULES or any(_shared(v) for _, v in _effects(op))
+
+
+def _effects(op: Op) -> Iterator[tuple[str, Value]]:
+    assert isinstance(op, TileOp)
+    for inner in op.walk() if op.NAME == "lanes" else (op,):
+        yield from ((e.kind, e.value) for e in inner.effects() if e.value is not None)
+
+
+def _shared(value: Value) -> bool:
+    return isinstance(value.type, BufType | StackType)
+
+
+def _touches(op: Op, known: Known) -> Iterator[Event]:
+    for kind, value in _effects(op):
+        if _shared(value) and kind != "arrive":
+            yield Touch(known.bytes(value), kind != "read")
+
+
+# Barriers ------------------------------------------------------------------------------------------------------------
+
+
+@does(MbarrierWait)
+def _wait(op: Op, known: Known) -> Iterator[Event]:
+    barrier, stage, parity = op.operands
+    yield Wait(barrier, known.number(stage), known.number(parity))
+
+
+@does(MbarrierArrive)
+def _arrive(op: Op, known: Known) -> Iterator[Event]:
+    barrier, stage = op.operands
+    yield Arrive(barrier, known.number(stage))
+
+
+@does(MbarrierExpect)
+def _expect(op: Op, known: Known) -> Iterator[Event]:
+    barrier, stage = op.operands
+    yield Arrive(barrier, known.number(stage), True, op.attrs["bytes"])
+
+
+@does(Barrier)
+def _meet(op: Op, known: Known) -> Iterator[Event]:
+    yield Meet()
+
+
+@does(FenceAsync)
+def _fence(op: Op, known: Known) -> Iterator[Event]:
+    yield Fence()
+
+
+# Bulk copies ---------------------------------------------------------------------------------------------------------
+
+
+@does(BulkLoad)
+def _load(op: Op, known: Known) -> Iterator[Event]:
+    """The copy moves the whole box, whatever of it lies inside the array."""
+    buffer, barrier, stage = op.operands[:3]
+    to = known.bytes(buffer)
+    yield CopyIn(to, barrier, known.number(stage), to.end - to.start)
+
+
+@does(BulkStore)
+def _store(op: Op, known: Known) -> Iterator[Event]:
+    """Piece by piece through the slots of a warp group, of which the first stands for all: a slot is written once the
+    copy that read it last has done so. After two rounds of the slots all goes on in the same way."""
+    staging, tile = op.operands[0], op.operands[2].type
+    t = staging.type
+    assert isinstance(t, BufType) and isinstance(tile, TileType)
+    groups = known.warp_groups(op)
+    slots = t.shape[0] // groups
+    _, _, high, wide = wgmma_share((tile.shape[0], tile.shape[1]), groups)
+    whole = known.bytes(staging)
+    size = (whole.end - whole.start) // t.shape[0]
+    yield CopiesOutDone(0)
+    yield Meet(warp_group=True)
+    pieces = high * (8 * wide // t.shape[2])
+    for k in range(min(pieces, 2 * slots + 1)):
+        if k >= slots:
+            yield CopiesOutDone(slots - 1)
+            yield Meet(warp_group=True)
+        start = whole.start + k % slots * size
+        piece = Bytes(start, start + size, whole.buffer, k % slots)
+        yield Touch(piece, True, warp_group=True)
+        yield Fence()
+        yield Meet(warp_group=True)
+        yield CopyOut(piece)
+
+
+@does(BulkWait)
+def _store_wait(op: Op, known: Known) -> Iterator[Event]:
+    yield CopiesOutDone(0)
+
+
+# Products ------------------------------------------------------------------------------------------------------------
+
+
+@does(SharedProduct, RegisterProduct)
+def _product(op: Op, known: Known) -> Iterator[Event]:
+    """By tensor cores of warp groups (attribute `unit`), else by the threads' own loads."""
+    operands = tuple(known.bytes(v) for v in op.operands[:2] if isinstance(v.type, BufType))
+    if op.attrs.get("unit") != "wgmma":
+        yield from (Touch(at, False) for at in operands)
+        return
+    yield Issue(operands)
+    if op.attrs.get("wait", True):
+        yield ProductsDone(0)
+
+
+@does(ProductWait)
+def _product_wait(op: Op, known: Known) -> Iterator[Event]:
+    yield ProductsDone(op.attrs["pending"])
+
+
+# Buffers -------------------------------------------------------------------------------------------------------------
+
+
+@does(BufNew)
+def _new(op: Op, known: Known) -> Iterator[Event]:
+    if not isinstance(op.operands[0].owner, TileEmpty):
+        yield Touch(known.bytes(op.result), True)
+
+
+IN_FLIGHT: tuple[type[Op], ...] = (SharedProduct, RegisterProduct)
+"""Ops that may leave a product in flight: their result is in registers that tensor cores still write. Nothing may touch
+those before a wait that covers it, except a product that adds to them. PTX ISA, "wgmma.mma_async": "accessing the
+registers is undefined before wgmma.wait_group"."""
+
+
+def flies(op: Op) -> bool:
+    """Whether an op leaves a product in flight."""
+    return isinstance(op, IN_FLIGHT) and op.attrs.get("unit") == "wgmma" and not op.attrs.get("wait", True)

@@ -1,0 +1,221 @@
+"""Normal forms of scalars: sums of terms with integer factors. Two values with equal forms are equal in every launch.
+
+Integers are taken as unbounded: no bound of a loop overflows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayLoad, ArrayShape
+from tegula.ops.base import TileOp
+from tegula.ops.control import For, While
+from tegula.ops.convert import Cast
+from tegula.ops.lane import BlockCount, BlockIndex, Tid
+from tegula.passes.overlap import array_root, overlap
+from tegula.types import DType
+
+LEAVES = ("param", "shape", "block.index", "block.count", "tid", "load")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Something that is not a sum: a value of the launch (kinds LEAVES), an index of a loop, or an operation on forms
+    that is not resolved."""
+
+    kind: str
+    parts: tuple[Any, ...] = ()
+
+    @property
+    def leaf(self) -> bool:
+        return self.kind in LEAVES
+
+    def forms(self) -> Iterator[Form]:
+        yield from (p for p in self.parts if isinstance(p, Form))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """constant + sum of factor * term."""
+
+    constant: int = 0
+    terms: frozenset[tuple[Term, int]] = frozenset()
+
+    def __add__(self, other: Form) -> Form:
+        return self.plus(other, 1)
+
+    def __sub__(self, other: Form) -> Form:
+        return self.plus(other, -1)
+
+    def plus(self, other: Form, times: int) -> Form:
+        found = dict(self.terms)
+        for term, factor in other.terms:
+            found[term] = found.get(term, 0) + times * factor
+        kept = frozenset((t, f) for t, f in found.items() if f)
+        return Form(self.constant + times * other.constant, kept)
+
+    def times(self, n: int) -> Form:
+        return Form().plus(self, n)
+
+    @property
+    def number(self) -> int | None:
+        return None if self.terms else self.constant
+
+    def leaves(self) -> Iterator[Term]:
+        """The values of the launch that it depends on, in no order."""
+        for term in self.all_terms():
+            if term.leaf:
+                yield term
+
+    def all_terms(self) -> Iterator[Term]:
+        for term, _ in self.terms:
+            yield term
+            for inner in term.forms():
+                yield from inner.all_terms()
+
+
+def of_term(term: Term) -> Form:
+    return Form(0, frozenset({(term, 1)}))
+
+
+def constant(n: int) -> Form:
+    return Form(n)
+
+
+class Forms:
+    """The forms of a kernel's values."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.known: dict[Value, Form] = {}
+        self.written = [
+            e.value
+            for op in kernel.walk()
+            for e in op.effects()
+            if e.value is not None and e.kind in ("write", "atomic") and hasattr(e.value.type, "ndim")
+        ]
+
+    def of(self, value: Value) -> Form:
+        if value not in self.known:
+            self.known[value] = self._made(value)
+        return self.known[value]
+
+    def _made(self, value: Value) -> Form:
+        owner = value.owner
+        if isinstance(owner, Region):
+            return self._argument(value, owner)
+        assert owner is not None
+        if isinstance(owner, Tid):
+            return of_term(Term("tid", (owner.results.index(value),)))
+        rule = _RULES.get(type(owner))
+        if rule is not None:
+            return rule(self, owner)
+        if isinstance(owner, TileOp) and owner.PURE and not owner.COOPERATIVE and not owner.regions:
+            return self._opaque(owner)
+        return of_term(Term("value", (value,)))
+
+    def _argument(self, value: Value, region: Region) -> Form:
+        loop = region.parent
+        if loop is None and value in self.kernel.params:
+            return of_term(Term("param", (self.kernel.params.index(value),)))
+        if isinstance(loop, For) and value is region.args[0]:
+            return of_term(Term("index", (*(self.of(v) for v in loop.operands[:3]), depth(loop))))
+        return of_term(Term("value", (value,)))
+
+    def _opaque(self, op: Op) -> Form:
+        attrs = tuple(sorted((k, repr(v)) for k, v in op.attrs.items()))
+        return of_term(Term(op.NAME, (attrs, *(self.of(v) for v in op.operands))))
+
+    # Rules -----------------------------------------------------------------------------------------------------------
+
+    def constant(self, op: Op) -> Form:
+        value = op.attrs["value"]
+        return constant(int(value)) if isinstance(value, int | bool) else self._opaque(op)
+
+    def add(self, op: Op) -> Form:
+        return self._sum(op, 1)
+
+    def sub(self, op: Op) -> Form:
+        return self._sum(op, -1)
+
+    def _sum(self, op: Op, sign: int) -> Form:
+        if not _is_int(op.result):
+            return self._opaque(op)
+        return self.of(op.operands[0]).plus(self.of(op.operands[1]), sign)
+
+    def mul(self, op: Op) -> Form:
+        a, b = (self.of(v) for v in op.operands)
+        if not _is_int(op.result):
+            return self._opaque(op)
+        for x, y in ((a, b), (b, a)):
+            if x.number is not None:
+                return y.times(x.number)
+        return of_term(Term("mul", tuple(sorted((a, b), key=hash))))
+
+    def floordiv(self, op: Op) -> Form:
+        a, b = (self.of(v) for v in op.operands)
+        n = b.number
+        if not _is_int(op.result) or n is None or n <= 0:
+            return self._opaque(op)
+        if a.number is not None:
+            return constant(a.number // n)
+        whole = Form(a.constant // n, frozenset((t, f // n) for t, f in a.terms if f % n == 0))
+        rest = Form(a.constant % n, frozenset((t, f) for t, f in a.terms if f % n))
+        return whole + of_term(Term("floordiv", (rest, constant(n)))) if rest.terms else whole
+
+    def extreme(self, op: Op) -> Form:
+        a, b = (self.of(v) for v in op.operands)
+        if a == b:
+            return a
+        return of_term(Term(op.NAME, tuple(sorted((a, b), key=hash))))
+
+    def cast(self, op: Op) -> Form:
+        """Between signed integers nothing changes."""
+        (source,) = op.operands
+        kept = _is_int(source) and _is_int(op.result) and source.type.bits <= op.result.type.bits  # type: ignore[union-attr]
+        return self.of(source) if kept else self._opaque(op)
+
+    def shape(self, op: Op) -> Form:
+        return of_term(Term("shape", (self.of(op.operands[0]), op.attrs["dim"])))
+
+    def block(self, op: Op) -> Form:
+        return of_term(Term(op.NAME))
+
+    def load(self, op: Op) -> Form:
+        """An element of an array that the kernel does not write."""
+        array = array_root(op.operands[0])
+        if any(overlap(self.kernel, array, array_root(w)) for w in self.written):
+            return of_term(Term("value", (op.result,)))
+        return of_term(Term("load", tuple(self.of(v) for v in op.operands)))
+
+
+def depth(op: Op) -> int:
+    """How many loops stand around an op."""
+    n, at = 0, op.parent
+    while at is not None and at.parent is not None:
+        n += isinstance(at.parent, For | While)
+        at = at.parent.parent
+    return n
+
+
+def _is_int(value: Value) -> bool:
+    return isinstance(value.type, DType) and value.type.kind == "i"
+
+
+_RULES: dict[type[Op], Callable[[Forms, Op], Form]] = {
+    S.Const: Forms.constant,
+    S.Add: Forms.add,
+    S.Sub: Forms.sub,
+    S.Mul: Forms.mul,
+    S.FloorDiv: Forms.floordiv,
+    S.Min: Forms.extreme,
+    S.Max: Forms.extreme,
+    Cast: Forms.cast,
+    ArrayShape: Forms.shape,
+    BlockIndex: Forms.block,
+    BlockCount: Forms.block,
+    ArrayLoad: Forms.load,
+}

@@ -1,0 +1,238 @@
+"""Launches that are worth unrolling: those that make loops run 0, 1, about as many times as a pipe has stages, and more
+than twice as many times, in all combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import islice, product
+
+from tegula.check.forms import Form, Forms, Term
+from tegula.check.slices import Followed
+from tegula.dataclass import dataclass, field
+from tegula.ir import Op, Value
+from tegula.ops import scalar as S
+from tegula.ops.control import For, If, While
+
+MOST = 48
+DEFAULTS = {"block.index": 0, "block.count": 1, "tid": 0}
+OTHERWISE = 1
+"""What else a launch decides, where nothing asks for another value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of a launch, by what they are values of."""
+
+    known: dict[Term, int] = field(default_factory=dict[Term, int])
+
+    def of(self, term: Term) -> int:
+        return self.known.get(term, DEFAULTS.get(term.kind, OTHERWISE))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A form that decides about control, and the values that it should have."""
+
+    form: Form
+    targets: tuple[int, ...]
+
+
+def launches(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterator[Values]:
+    """The launches that give what decides about control its interesting values; each once."""
+    wishes = _wishes(forms, followed, stages)
+    seen: set[frozenset[tuple[Term, int]]] = set()
+    for wanted in islice(_combinations(wishes), MOST * 4):
+        values = _solved(wishes, wanted)
+        if values is None:
+            continue
+        key = frozenset(values.known.items())
+        if key not in seen:
+            seen.add(key)
+            yield values
+        if len(seen) >= MOST:
+            return
+
+
+def _combinations(wishes: Sequence[Wish]) -> Iterator[tuple[int, ...]]:
+    """All targets alike first, the largest last; then each with each."""
+    if len(wishes) <= 2:
+        yield from product(*(w.targets for w in wishes))
+        return
+    most = max(len(w.targets) for w in wishes)
+    for k in range(most):
+        yield tuple(w.targets[min(k, len(w.targets) - 1)] for w in wishes)
+    for a in range(len(wishes)):
+        for rest in (1, 2):
+            for target in wishes[a].targets:
+                yield tuple(
+                    target if b == a else w.targets[min(rest, len(w.targets) - 1)]
+                    for b, w in enumerate(wishes)
+                )
+    yield from product(*(w.targets for w in wishes))
+
+
+def _wishes(forms: Forms, followed: Followed, stages: Sequence[int]) -> list[Wish]:
+    counts: set[int] = {0, 1, 2}
+    for s in stages:
+        counts |= {max(0, s - 1), s, s + 1, 2 * s + 1}
+    found: dict[Form, set[int]] = {}
+    for op in followed.controls:
+        for form, targets in _of_control(forms, op, sorted(counts)):
+            start, sign = _at_start(form), 1
+            if not any(not _given(leaf) for leaf in start.leaves()):
+                continue
+            if start.times(-1) in found:
+                start, sign = start.times(-1), -1
+            # A loop that runs a negative number of times runs no time.
+            wanted = {sign * n for n in targets}
+            found.setdefault(start, set()).update(n for n in wanted if n >= 0 or not isinstance(op, For))
+    return [Wish(form, tuple(sorted(t))) for form, t in found.items()]
+
+
+def _of_control(forms: Forms, op: Op, counts: Sequence[int]) -> Iterator[tuple[Form, Sequence[int]]]:
+    if isinstance(op, For):
+        start, stop, step = (forms.of(v) for v in op.operands[:3])
+        by = step.number
+        if by is None or by > 0:
+            yield stop - start, [n * (by or 1) for n in counts]
+        else:
+            yield start - stop, [-n * by for n in counts]
+        return
+    conditions = [op.operands[0]] if isinstance(op, If) else [op.regions[0].terminator.operands[0]]
+    for condition in conditions:
+        yield from _of_condition(
+            forms, condition, counts if isinstance(op, While) else (-1, 0, 1, max(counts))
+        )
+
+
+def _of_condition(
+    forms: Forms, condition: Value, counts: Sequence[int]
+) -> Iterator[tuple[Form, Sequence[int]]]:
+    """Around where a comparison changes its mind; else every value of the launch by itself."""
+    owner = condition.owner
+    if isinstance(owner, S.Not | S.And | S.Or):
+        for v in owner.operands:
+            yield from _of_condition(forms, v, counts)
+        return
+    if isinstance(owner, S.Cmp):
+        difference = forms.of(owner.operands[0]) - forms.of(owner.operands[1])
+        yield difference, (-1, 0, 1) if len(counts) == 4 else [s * n for n in counts for s in (1, -1)]
+        return
+    for leaf in forms.of(condition).leaves():
+        yield Form(0, frozenset({(leaf, 1)})), counts
+
+
+def _at_start(form: Form) -> Form:
+    """The form where every loop around is in its first round, and what a loop carries is 0."""
+    out = Form(form.constant)
+    for term, factor in form.terms:
+        if term.kind == "index":
+            out = out.plus(_at_start(term.parts[0]), factor)
+        elif term.kind == "value":
+            continue
+        else:
+            out = out.plus(Form(0, frozenset({(_start_of(term), 1)})), factor)
+    return out
+
+
+def _start_of(term: Term) -> Term:
+    if term.leaf:
+        return term
+    return Term(term.kind, tuple(_at_start(p) if isinstance(p, Form) else p for p in term.parts))
+
+
+# Values that give a form its target ----------------------------------------------------------------------------------
+
+
+def _solved(wishes: Sequence[Wish], wanted: Sequence[int]) -> Values | None:
+    known: dict[Term, int] = {}
+    for wish, target in zip(wishes, wanted, strict=True):
+        _solve(wish.form, target, known)
+    if any(term.kind == "shape" and n < 0 for term, n in known.items()):
+        return None
+    return Values(known)
+
+
+def _given(term: Term) -> bool:
+    return term.kind in ("block.index", "block.count")
+
+
+def _solve(form: Form, target: int, known: dict[Term, int]) -> bool:
+    """Choose values that are still free so that the form has the value, where that is easy."""
+    rest, free = target - form.constant, list[tuple[Term, int]]()
+    for term, factor in _in_order(form):
+        n = _value(term, known)
+        if n is None:
+            free.append((term, factor))
+        else:
+            rest -= factor * n
+    if not free:
+        return rest == 0
+    (term, factor), *others = free
+    for other, f in others:
+        n = _settle(other, known)
+        if n is None:
+            return False
+        rest -= f * n
+    return rest % factor == 0 and _make(term, rest // factor, known)
+
+
+@cache
+def _in_order(form: Form) -> list[tuple[Term, int]]:
+    """The terms that a form grows with first; always in the same order."""
+    return sorted(form.terms, key=lambda item: (item[1] < 0, str(item)))
+
+
+def _make(term: Term, n: int, known: dict[Term, int]) -> bool:
+    if term.leaf:
+        known[term] = n
+        return True
+    forms = list(term.forms())
+    if term.kind == "floordiv" and forms[1].number:
+        by = forms[1].number
+        return _solve(forms[0], n * by + by - 1, known)
+    if term.kind == "mul":
+        last = _value_of(forms[1], known)
+        if last is None:
+            _solve(forms[1], 1, known)
+            last = _value_of(forms[1], known)
+        return last is not None and last != 0 and n % last == 0 and _solve(forms[0], n // last, known)
+    if term.kind in ("min", "max"):
+        return all([_solve(f, n, known) for f in forms])
+    return False
+
+
+def _settle(term: Term, known: dict[Term, int]) -> int | None:
+    """The value of a term whose free values are as they are by default."""
+    leaves = [term] if term.leaf else [leaf for f in term.forms() for leaf in f.leaves()]
+    for leaf in leaves:
+        known.setdefault(leaf, Values().of(leaf))
+    return _value(term, known)
+
+
+def _value(term: Term, known: dict[Term, int]) -> int | None:
+    if term.leaf:
+        return known.get(term, DEFAULTS[term.kind] if _given(term) else None)
+    given = [_value_of(f, known) for f in term.forms()]
+    if None in given or term.kind not in _KINDS:
+        return None
+    return _KINDS[term.kind](*given)
+
+
+def _value_of(form: Form, known: dict[Term, int]) -> int | None:
+    total = form.constant
+    for term, factor in form.terms:
+        n = _value(term, known)
+        if n is None:
+            return None
+        total += factor * n
+    return total
+
+
+_KINDS = {
+    "floordiv": lambda a, b: a // b if b else 0,
+    "mul": lambda a, b: a * b,
+    "min": min,
+    "max": max,
+}

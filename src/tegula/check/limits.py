@@ -1,0 +1,124 @@
+"""What a block has, and barriers can count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tegula.check.verdict import Refuted
+from tegula.ir import Kernel, Op, Value
+from tegula.ops.group import Barrier
+from tegula.ops.roles import WARP, WARP_GROUP, Roles
+from tegula.ops.schedule import BulkStore, MbarrierExpect, MbarrierNew, MbarrierReady
+from tegula.passes.groups import group_of
+from tegula.passes.place_shared import Place
+from tegula.types import MbarrierType
+
+MOST_COUNTED = (1 << 20) - 1
+"""Arrivals, and bytes, that a barrier counts in a phase. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
+NAMED_BARRIERS = 16
+"""PTX ISA, "bar, barrier"."""
+GROUP_BARRIERS = 8
+"""The first of those that the warp groups of bulk stores meet at."""
+REGISTERS, LEAST, MOST, STEP = 65536, 24, 256, 8
+"""Of a multiprocessor; of a thread. PTX ISA, "setmaxnreg"."""
+
+
+def check_limits(kernel: Kernel, places: Mapping[Value, Place], threads: int) -> None:
+    """Refuted where something is exceeded."""
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    _barriers_made(kernel, roles)
+    _counts(kernel)
+    _apart(places)
+    _named(kernel, threads)
+    if roles is not None:
+        _registers(roles, threads)
+
+
+def _barriers_made(kernel: Kernel, roles: Op | None) -> None:
+    """Barriers are made and published before roles use them."""
+    ready = [k for k, op in enumerate(kernel.body.ops) if isinstance(op, MbarrierReady)]
+    for op in kernel.walk():
+        if not isinstance(op, MbarrierNew):
+            continue
+        inside = op.parent is kernel.body and ready and kernel.body.ops.index(op) < ready[0]
+        started = roles is not None and ready and kernel.body.ops.index(roles) < ready[0]
+        if not inside or started:
+            raise Refuted(
+                "init",
+                f"{op.result.name or 'a barrier'} is used before all threads see that it was made",
+                op.loc,
+                "make barriers before the roles, then a fence and a barrier of the block",
+            )
+
+
+def _counts(kernel: Kernel) -> None:
+    for op in kernel.walk():
+        count = op.attrs["arrivals"] if isinstance(op, MbarrierNew) else 0
+        count = op.attrs["bytes"] if isinstance(op, MbarrierExpect) else count
+        if count > MOST_COUNTED:
+            what = "bytes are announced" if isinstance(op, MbarrierExpect) else "arrivals are counted"
+            raise Refuted(
+                "budget", f"{count} {what}, a barrier counts {MOST_COUNTED}", op.loc, "use smaller tiles"
+            )
+
+
+def _apart(places: Mapping[Value, Place]) -> None:
+    """Barriers share bytes with nothing."""
+    for a, p in places.items():
+        for b, q in places.items():
+            if (
+                a is not b
+                and isinstance(a.type, MbarrierType)
+                and p.offset < q.offset + q.size
+                and q.offset < p.offset + p.size
+            ):
+                assert isinstance(a.owner, Op)
+                raise Refuted(
+                    "budget",
+                    f"{a.name} lies in the bytes of {b.name or 'a buffer'}",
+                    a.owner.loc,
+                    "place it elsewhere",
+                )
+
+
+def _named(kernel: Kernel, threads: int) -> None:
+    """Named barriers are of one group each, and there are 16 of them."""
+    taken: dict[int, Op] = {}
+    for op in kernel.walk():
+        group = group_of(op, threads)
+        if isinstance(op, Barrier) and group.number and group.warps > 1:
+            names = [group.number]
+        elif isinstance(op, BulkStore):
+            names = [GROUP_BARRIERS + group.first // 4 + k for k in range(max(1, group.warp_groups))]
+        else:
+            continue
+        for name in names:
+            other = taken.setdefault(name, op)
+            if name >= NAMED_BARRIERS:
+                message = f"this role has named barrier {name}, a block has {NAMED_BARRIERS}"
+                raise Refuted("budget", message, op.loc, "use fewer roles")
+            if isinstance(op, Barrier) != isinstance(other, Barrier):
+                places = ((other.loc, "the other one"),)
+                message = f"two groups of threads meet at named barrier {name}"
+                raise Refuted("budget", message, op.loc, "use fewer roles", places)
+
+
+def _registers(roles: Op, threads: int) -> None:
+    """What is asked for is allowed, one budget for each warp group, and in all no more than a block starts with."""
+    budgets: dict[int, int] = {}
+    for (first, warps), asked in zip(roles.attrs["warps"], roles.attrs["registers"], strict=True):
+        if asked and not (LEAST <= asked <= MOST and asked % STEP == 0):
+            message = f"a role asks for {asked} registers a thread; multiples of {STEP} from {LEAST} to {MOST} are possible"
+            raise Refuted("budget", message, roles.loc, "change registers=")
+        for group in range(first // 4, (first + warps + 3) // 4):
+            if asked and budgets.setdefault(group, asked) != asked:
+                message = (
+                    f"roles in warp group {group} ask for {budgets[group]} and {asked} registers a thread"
+                )
+                raise Refuted("budget", message, roles.loc, "give roles that share a warp group one budget")
+    groups = -(-threads // WARP_GROUP)
+    start = min(255, REGISTERS // max(threads, WARP)) // STEP * STEP
+    total = sum(budgets.get(g, LEAST) for g in range(groups)) * WARP_GROUP
+    if budgets and total > start * threads:
+        message = f"the roles ask for {total} registers, the block starts with {start * threads}"
+        raise Refuted("budget", message, roles.loc, "lower registers=")

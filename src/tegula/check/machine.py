@@ -1,0 +1,560 @@
+"""Roles run against each other, each as far as it gets: one run decides, because whoever waits goes on as soon as the
+phase that it waits for has ended, whatever the order.
+
+A role is played by its first two warps and, where it has several warp groups, by the last one; the last of these counts
+for those that are left out. What each has seen of the others is a vector clock, so that one run shows the races of all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tegula.check import events as E
+from tegula.check.memory import Access, Clock, Memory, Race
+from tegula.check.unroll import Trace
+from tegula.check.verdict import Refuted, Step
+from tegula.dataclass import dataclass, field
+from tegula.ir import Op, Value
+from tegula.passes.groups import Group
+from tegula.source import Location
+
+Places = tuple[tuple[Location, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role as it is emitted. `one_warp`: whether its first warp does all, and the others nothing."""
+
+    name: str
+    group: Group
+    one_warp: bool
+
+
+@dataclass(slots=True)
+class Warp:
+    """A warp that plays in a role; `weight`: how many it stands for. `step`, `event`: where it is in the trace. How often
+    it has waited for and arrived at each barrier; of its products and copies out, how many it has started."""
+
+    role: int
+    weight: int
+    number: int
+    entry: int
+    fences: int
+    products: int
+    copies: int
+    clock: Clock
+    step: int = 0
+    event: int = 0
+    met: bool = False
+    waits: dict[int, int] = field(default_factory=dict[int, int])
+    first: dict[int, int] = field(default_factory=dict[int, int])
+    arrivals: dict[int, int] = field(default_factory=dict[int, int])
+    started: int = 0
+    copied: int = 0
+
+
+@dataclass(slots=True)
+class Phase:
+    """A barrier of one stage. `number`: of the phase it is in; what of it is still to come; what those knew who arrived,
+    by phase. `waited`: who went past which phase, and when."""
+
+    barrier: Value
+    stage: int
+    count: int
+    entry: int
+    number: int = 0
+    pending: int = 0
+    announced: int = 0
+    copied: int = 0
+    clock: Clock = field(default_factory=list[int])
+    ended: list[Clock] = field(default_factory=list[Clock])
+    waited: dict[int, list[tuple[Warp, int]]] = field(default_factory=dict[int, list[tuple[Warp, int]]])
+    last: Op | None = None
+    copies: list[tuple[int, Op]] = field(default_factory=list[tuple[int, Op]])
+
+
+class Run:
+    """One launch."""
+
+    def __init__(
+        self,
+        roles: Sequence[Role],
+        traces: Sequence[Trace],
+        barriers: Sequence[tuple[Value, int, int]],
+        memory: Memory,
+        record: bool = False,
+    ) -> None:
+        """`barriers`: each with its stages and arrivals. `record`: whether to keep the steps."""
+        self.roles, self.traces, self.memory = roles, traces, memory
+        self.steps: list[Step] = []
+        self.record = record
+        self.phases: list[Phase] = []
+        self.bases: dict[Value, int] = {}
+        plays = [_plays(role) for role in roles]
+        warps = sum(len(p) for p in plays)
+        width = 4 * warps + sum(stages for _, stages, _ in barriers)
+        for barrier, stages, arrivals in barriers:
+            self.bases[barrier] = len(self.phases)
+            for stage in range(stages):
+                entry = 4 * warps + len(self.phases)
+                self.phases.append(
+                    Phase(barrier, stage, arrivals, entry, pending=arrivals, clock=[0] * width)
+                )
+        self.warps: list[Warp] = []
+        for r, weights in enumerate(plays):
+            for k, weight in enumerate(weights):
+                e = 4 * len(self.warps)
+                self.warps.append(Warp(r, weight, k, e, e + 1, e + 2, e + 3, [0] * width))
+
+    def play(self) -> None:
+        """Refuted where something goes wrong."""
+        while True:
+            moved = [self._advance(warp) for warp in self.warps]
+            if not any(moved):
+                break
+        if any(not self._ended(warp) for warp in self.warps):
+            raise self._deadlock()
+        self._check_end()
+
+    def _ended(self, warp: Warp) -> bool:
+        return warp.step >= len(self.traces[warp.role].steps)
+
+    def _advance(self, warp: Warp) -> bool:
+        """Go on until something makes the warp wait; whether it got anywhere."""
+        steps, moved = self.traces[warp.role].steps, False
+        while warp.step < len(steps):
+            done = steps[warp.step]
+            while warp.event < len(done.events):
+                event = done.events[warp.event]
+                if not _DO[type(event)](self, warp, done.op, event):
+                    return moved
+                warp.event += 1
+                moved = True
+            warp.event = 0
+            warp.step += 1
+            moved = True
+        return moved
+
+    # Barriers --------------------------------------------------------------------------------------------------------
+
+    def _phase(self, op: Op, barrier: Value, stage: int) -> tuple[int, Phase]:
+        count = len(self.phases)
+        at = self.bases[barrier] + stage
+        if stage < 0 or at >= count or self.phases[at].barrier is not barrier:
+            raise Refuted(
+                "stage",
+                f"{op.NAME} names stage {stage} of {barrier.name or 'a barrier'}, which has fewer",
+                op.loc,
+                "a stage is the number of the item modulo the number of stages",
+            )
+        return at, self.phases[at]
+
+    def wait(self, warp: Warp, op: Op, event: E.Wait) -> bool:
+        at, phase = self._phase(op, event.barrier, event.stage)
+        before = warp.waits.get(at, 0)
+        wanted = before - warp.first.setdefault(at, event.parity)
+        if wanted & 1 != event.parity:
+            raise Refuted(
+                "phase",
+                f"{self._who(warp)} waits for parity {event.parity} of {_named(phase)}, where its wait number "
+                f"{before + 1} is for phase {wanted}, of parity {wanted & 1}",
+                op.loc,
+                "the parity to wait for flips each time the ring starts anew",
+            )
+        if phase.number == wanted:
+            return False
+        if phase.number != wanted + 1:
+            raise self._aliased(warp, op, phase, wanted)
+        warp.waits[at] = before + 1
+        if wanted >= 0:
+            _join(warp.clock, phase.ended[wanted])
+        self._tick(warp)
+        phase.waited.setdefault(wanted, []).append((warp, warp.clock[warp.entry]))
+        self._note(warp, op, f"goes past phase {wanted}" if wanted >= 0 else "finds it fresh", phase, wanted)
+        return True
+
+    def _aliased(self, warp: Warp, op: Op, phase: Phase, wanted: int) -> Refuted:
+        """The parity says the opposite of what is meant."""
+        who = self._who(warp)
+        if phase.number < wanted:
+            said = f"{who} waits for phase {wanted} of {_named(phase)}, which is in phase {phase.number}: parity lets it pass"
+        else:
+            said = f"phase {wanted + 1} of {_named(phase)} ends before {who} has waited for phase {wanted}"
+        return Refuted(
+            "aliasing",
+            f"{said}",
+            op.loc,
+            "whoever waits for a phase must also be needed for the one after the next to end: let it arrive",
+            _at(phase.last, "it ends here"),
+        )
+
+    def arrive(self, warp: Warp, op: Op, event: E.Arrive) -> bool:
+        if event.elected and warp.number:
+            return True
+        at, phase = self._phase(op, event.barrier, event.stage)
+        own = warp.arrivals.get(at, 0)
+        weight = 1 if event.elected else warp.weight
+        if own != phase.number or weight > phase.pending:
+            raise self._miscounted(warp, op, phase, own)
+        warp.arrivals[at] = own + 1
+        self._tick(warp)
+        _join(phase.clock, warp.clock)
+        phase.pending -= weight
+        phase.announced += event.bytes
+        phase.last = op
+        self._note(warp, op, _arrives(event, weight), phase, phase.number)
+        self._settle(phase, op)
+        return True
+
+    def _miscounted(self, warp: Warp, op: Op, phase: Phase, own: int) -> Refuted:
+        who, where = self._who(warp), _named(phase)
+        if own > phase.number:
+            message = f"{who} arrives twice in phase {phase.number} of {where}"
+            help = "arrive once for each item, after a wait for the phase before"
+        elif own < phase.number:
+            message = f"phase {own} of {where} has ended without an arrival of {who}"
+            help = f"the barrier counts {phase.count}: count the warps of all roles that arrive"
+        else:
+            message = (
+                f"{where} counts {phase.count} arrivals in phase {phase.number}, and {who} is one too many"
+            )
+            help = "count the warps of all roles that arrive, each once for each item"
+        return Refuted("arrivals", message, op.loc, help, _at(phase.last, "an arrival before it"))
+
+    def copy_in(self, warp: Warp, op: Op, event: E.CopyIn) -> bool:
+        if warp.number:
+            return True
+        at, phase = self._phase(op, event.barrier, event.stage)
+        own = warp.arrivals.get(at, 0)
+        if own and phase.number > own - 1:
+            raise Refuted(
+                "bytes",
+                f"phase {own - 1} of {_named(phase)} ends before this copy of {event.bytes} bytes: fewer are announced",
+                op.loc,
+                "announce the bytes of all copies of an item",
+                _at(phase.last, "announced here"),
+            )
+        access = Access(op, event.to, True, E.ASYNC, warp.role, (warp.step, warp.event), phase.entry, phase.number + 1, -1)
+        self._touch(warp, access)
+        phase.copied += event.bytes
+        phase.copies.append((phase.number, op))
+        self._note(warp, op, f"starts a copy of {event.bytes} bytes", phase, phase.number)
+        self._settle(phase, op)
+        return True
+
+    def _settle(self, phase: Phase, op: Op) -> None:
+        """The phase ends when nothing of it is still to come."""
+        if phase.pending:
+            return
+        if phase.copied > phase.announced:
+            raise Refuted(
+                "bytes",
+                f"{phase.copied} bytes are copied for phase {phase.number} of {_named(phase)}, "
+                f"{phase.announced} are announced",
+                op.loc,
+                "announce the bytes of all copies of an item",
+                _at(phase.last, "announced here"),
+            )
+        if phase.copied < phase.announced:
+            return
+        for warp, moment in phase.waited.get(phase.number - 1, ()):
+            if phase.clock[warp.entry] < moment:
+                raise self._aliased(warp, self._waiting(warp, phase), phase, phase.number - 1)
+        phase.clock[phase.entry] = phase.number + 1
+        phase.ended.append(list(phase.clock))
+        phase.number += 1
+        phase.pending, phase.announced, phase.copied = phase.count, 0, 0
+
+    def _waiting(self, warp: Warp, phase: Phase) -> Op:
+        """The last wait of a warp for a barrier."""
+        steps = self.traces[warp.role].steps
+        for done in reversed(steps[: warp.step + 1]):
+            for event in done.events:
+                if isinstance(event, E.Wait) and (event.barrier, event.stage) == (phase.barrier, phase.stage):
+                    return done.op
+        assert phase.last is not None
+        return phase.last
+
+    # Memory ----------------------------------------------------------------------------------------------------------
+
+    def touch(self, warp: Warp, op: Op, event: E.Touch) -> bool:
+        if event.warp_group and _elsewhere(warp):
+            return True
+        self._tick(warp)
+        moment = warp.clock[warp.entry]
+        access = Access(
+            op, event.at, event.write, E.GENERIC, warp.role, (warp.step, warp.event), warp.entry, moment, warp.fences
+        )
+        self._touch(warp, access)
+        return True
+
+    def _touch(self, warp: Warp, access: Access) -> None:
+        if not access.write and access.at.stage >= 0 and self.memory.unwritten(access.at):
+            raise Refuted(
+                "unwritten",
+                f"{self._who(warp)} reads {_where(access.at)}, which nothing has written",
+                access.op.loc,
+                "fill the stage that is read",
+            )
+        race = self.memory.touch(access, warp.clock)
+        if self.record:
+            self._note(warp, access.op, _does(access), None)
+        if race is not None:
+            raise self._race(race)
+
+    def _race(self, race: Race) -> Refuted:
+        first, second = race.first, race.second
+        where = _where(second.at)
+        before = f"{self.roles[first.role].name} {_does(first)} before"
+        if race.fence:
+            message = f"{where}: {self.roles[second.role].name} {_does(second)}, with no proxy fence since"
+            help = "tg.fence_async() by the threads that touched it, before their arrival"
+            return Refuted("fence", message, second.op.loc, help, ((first.op.loc, before),))
+        message = (
+            f"{where}: {self.roles[second.role].name} {_does(second)} while another access may still go on"
+        )
+        help = _remedy(first, second)
+        other = f"{self.roles[first.role].name} {_does(first)}, and nothing says that it is over"
+        return Refuted("race", message, second.op.loc, help, ((first.op.loc, other),))
+
+    def fence(self, warp: Warp, op: Op, event: E.Fence) -> bool:
+        warp.clock[warp.fences] = warp.clock[warp.entry]
+        return True
+
+    # Products and copies out -----------------------------------------------------------------------------------------
+
+    def issue(self, warp: Warp, op: Op, event: E.Issue) -> bool:
+        warp.started += 1
+        for at in event.operands:
+            access = Access(op, at, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.products, warp.started, -1)
+            self._touch(warp, access)
+        return True
+
+    def products_done(self, warp: Warp, op: Op, event: E.ProductsDone) -> bool:
+        warp.clock[warp.products] = max(warp.clock[warp.products], warp.started - event.pending)
+        self._note(warp, op, f"waits until {event.pending} products are in flight", None)
+        return True
+
+    def copy_out(self, warp: Warp, op: Op, event: E.CopyOut) -> bool:
+        if warp.number:
+            return True
+        warp.copied += 1
+        access = Access(op, event.source, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.copies, warp.copied, -1)
+        self._touch(warp, access)
+        return True
+
+    def copies_done(self, warp: Warp, op: Op, event: E.CopiesOutDone) -> bool:
+        warp.clock[warp.copies] = max(warp.clock[warp.copies], warp.copied - event.pending)
+        return True
+
+    def meet(self, warp: Warp, op: Op, event: E.Meet) -> bool:
+        """Those who come first wait; the last one takes all with it."""
+        there = [w for w in self.warps if w.role == warp.role and not (event.warp_group and _elsewhere(w))]
+        if warp not in there:
+            return True
+        if warp.met:
+            warp.met = False
+            return True
+        if any((w.step, w.event) != (warp.step, warp.event) for w in there):
+            return False
+        known = [max(column) for column in zip(*(w.clock for w in there), strict=True)]
+        for w in there:
+            w.clock[:] = known
+            w.met = w is not warp
+        return True
+
+    # Ends ------------------------------------------------------------------------------------------------------------
+
+    def _deadlock(self) -> Refuted:
+        """What each role that has not ended waits for, and who should have ended it."""
+        stuck = [(w, *self._blocked(w)) for w in self.warps if not self._ended(w)]
+        seen: dict[int, tuple[Op, str]] = {}
+        for warp, op, text in stuck:
+            seen.setdefault(warp.role, (op, text))
+        (first, text), *rest = seen.values()
+        starved = self._starved([w for w, *_ in stuck])
+        if starved is not None:
+            return starved
+        return Refuted(
+            "deadlock",
+            f"no role can go on: {text}",
+            first.loc,
+            "every phase that is waited for must end: let each role fill, pop and release each item",
+            tuple((op.loc, other) for op, other in rest),
+        )
+
+    def _starved(self, stuck: Sequence[Warp]) -> Refuted | None:
+        """A phase that all have arrived at, and that does not end for want of bytes or by a wrong count."""
+        for warp in stuck:
+            event = self.traces[warp.role].steps[warp.step].events[warp.event]
+            if not isinstance(event, E.Wait):
+                continue
+            op = self.traces[warp.role].steps[warp.step].op
+            _, phase = self._phase(op, event.barrier, event.stage)
+            waits = ((op.loc, f"{self._who(warp)} waits here for phase {phase.number}"),)
+            if phase.announced != phase.copied and (phase.pending == 0 or phase.copied):
+                message = (
+                    f"phase {phase.number} of {_named(phase)} never ends: {phase.announced} bytes are announced, "
+                    f"{phase.copied} are copied"
+                )
+                at = phase.last if phase.last is not None else phase.copies[-1][1]
+                return Refuted("bytes", message, at.loc, "announce the bytes of all copies of an item", waits)
+            if 0 < phase.pending < phase.count:
+                message = (
+                    f"phase {phase.number} of {_named(phase)} never ends: {phase.count - phase.pending} of "
+                    f"{phase.count} arrivals come"
+                )
+                help = "count the warps of all roles that arrive, and let each arrive for each item"
+                assert phase.last is not None
+                return Refuted("arrivals", message, phase.last.loc, help, waits)
+        return None
+
+    def _blocked(self, warp: Warp) -> tuple[Op, str]:
+        done = self.traces[warp.role].steps[warp.step]
+        event = done.events[warp.event]
+        if not isinstance(event, E.Wait):
+            return done.op, f"{self._who(warp)} waits for the other threads of its role"
+        at, phase = self._phase(done.op, event.barrier, event.stage)
+        ended = [
+            f"{self.roles[r].name}, which {'has ended' if self._role_ended(r) else 'waits too'}"
+            for r in range(len(self.roles))
+            if self._arrives(r, at)
+        ]
+        who = " and ".join(ended) or "nobody: no role does so here"
+        return (
+            done.op,
+            f"{self._who(warp)} waits for phase {phase.number} of {_named(phase)} to be ended by {who}",
+        )
+
+    def _arrives(self, role: int, at: int) -> bool:
+        phase = self.phases[at]
+        return any(
+            isinstance(e, E.Arrive) and e.barrier is phase.barrier
+            for done in self.traces[role].steps
+            for e in done.events
+        )
+
+    def _role_ended(self, role: int) -> bool:
+        return all(self._ended(w) for w in self.warps if w.role == role)
+
+    def _check_end(self) -> None:
+        """When all meet at the end, nothing is on its way."""
+        known = [max(column) for column in zip(*(w.clock for w in self.warps), strict=True)]
+        for phase in self.phases:
+            if phase.pending != phase.count or phase.announced != phase.copied:
+                assert phase.last is not None or phase.copies
+                at = phase.last if phase.last is not None else phase.copies[-1][1]
+                raise Refuted(
+                    "arrivals",
+                    f"at the end {_named(phase)} is inside phase {phase.number}: {phase.count - phase.pending} of "
+                    f"{phase.count} arrivals have come",
+                    at.loc,
+                    "let each role that arrives do so for each item",
+                )
+            for number, op in phase.copies:
+                if known[phase.entry] <= number:
+                    raise Refuted(
+                        "unfinished",
+                        f"nobody waits for this copy, which ends phase {number} of {_named(phase)}: it may write "
+                        "shared memory when the block has ended",
+                        op.loc,
+                        "wait for every copy that is started",
+                    )
+        for warp in self.warps:
+            steps = self.traces[warp.role].steps
+            if known[warp.copies] < warp.copied or known[warp.products] < warp.started:
+                kind = E.CopyOut if known[warp.copies] < warp.copied else E.Issue
+                at = next(d.op for d in reversed(steps) if any(isinstance(e, kind) for e in d.events))
+                raise Refuted(
+                    "unfinished",
+                    f"{self.roles[warp.role].name} ends while {at.NAME} still reads shared memory",
+                    at.loc,
+                    "wait for all bulk stores and products at the end of a role",
+                )
+
+    # Words -----------------------------------------------------------------------------------------------------------
+
+    def _tick(self, warp: Warp) -> None:
+        warp.clock[warp.entry] += 1
+
+    def _who(self, warp: Warp) -> str:
+        role = self.roles[warp.role]
+        return role.name if len(_plays(role)) == 1 else f"a warp of {role.name}"
+
+    def _note(self, warp: Warp, op: Op, text: str, phase: Phase | None, number: int = -1) -> None:
+        if not self.record:
+            return
+        role = self.roles[warp.role].name
+        if phase is None:
+            self.steps.append(Step(role, op.NAME, op.loc, text))
+        else:
+            self.steps.append(Step(role, op.NAME, op.loc, text, phase.barrier.name, phase.stage, number))
+
+
+def _plays(role: Role) -> list[int]:
+    """How many warps each of those that play in a role stands for."""
+    if role.one_warp or role.group.warps == 1:
+        return [1]
+    if role.group.warp_groups > 1:
+        return [1, 1, role.group.warps - 2]
+    return [1, role.group.warps - 1]
+
+
+def _elsewhere(warp: Warp) -> bool:
+    """Whether it is in another warp group than the first warp of its role."""
+    return warp.number == 2
+
+
+def _join(clock: Clock, other: Clock) -> None:
+    clock[:] = map(max, clock, other)
+
+
+def _named(phase: Phase) -> str:
+    return f"{phase.barrier.name or 'a barrier'}[{phase.stage}]"
+
+
+def _where(at: E.Bytes) -> str:
+    name = at.buffer.name or "a buffer"
+    return f"{name}[{at.stage}]" if at.stage >= 0 else name
+
+
+def _does(access: Access) -> str:
+    ways = {
+        (True, E.ASYNC): "has a copy write it",
+        (False, E.ASYNC): "has tensor cores or a copy read it",
+        (True, E.GENERIC): "writes it",
+        (False, E.GENERIC): "reads it",
+    }
+    return ways[access.write, access.proxy]
+
+
+def _remedy(first: Access, second: Access) -> str:
+    if not first.write and first.proxy == E.ASYNC:
+        return "wait for the product or copy that reads before the stage is released or written again"
+    if not first.write:
+        return "release the stage only after its last use, and wait for the release before it is filled again"
+    return "wait until the stage is full before it is used"
+
+
+def _arrives(event: E.Arrive, weight: int) -> str:
+    if event.bytes:
+        return f"arrives and announces {event.bytes} bytes"
+    return "arrives" if weight == 1 else f"arrives with {weight} warps"
+
+
+def _at(op: Op | None, text: str) -> Places:
+    return ((op.loc, text),) if op is not None else ()
+
+
+_DO: dict[type, Callable[[Run, Warp, Op, Any], bool]] = {
+    E.Wait: Run.wait,
+    E.Arrive: Run.arrive,
+    E.CopyIn: Run.copy_in,
+    E.Touch: Run.touch,
+    E.Fence: Run.fence,
+    E.Issue: Run.issue,
+    E.ProductsDone: Run.products_done,
+    E.Meet: Run.meet,
+    E.CopyOut: Run.copy_out,
+    E.CopiesOutDone: Run.copies_done,
+}

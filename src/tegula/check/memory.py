@@ -1,0 +1,129 @@
+"""Races on shared memory: accesses with the moments they happen at, and whether others are sure to come after.
+
+A moment is an entry of vector clocks and its count there: those of a warp, of the products or copies that it has
+started, or of the phases of a barrier, which bulk copies end with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tegula.check.events import ASYNC, GENERIC, Bytes
+from tegula.dataclass import dataclass, field
+from tegula.ir import Op, Value
+
+Clock = list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """`entry`, `moment`: when it is over. `fence`: the entry of the warp's fences, -1 for the async proxy. `role` and
+    `number`: of the step of that role, and the event in it; the warps of a role do a step together, each its part."""
+
+    op: Op
+    at: Bytes
+    write: bool
+    proxy: str
+    role: int
+    number: tuple[int, int]
+    entry: int
+    moment: int
+    fence: int
+
+
+@dataclass(slots=True)
+class Cell:
+    """Bytes that are touched together. `writes`: the last, by each warp; `reads`: since; `before`: what the last write
+    came after, for the other warps that do it too."""
+
+    writes: list[Access] = field(default_factory=list[Access])
+    reads: dict[int, Access] = field(default_factory=dict[int, Access])
+    before: list[Access] = field(default_factory=list[Access])
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two accesses of the same bytes, one of them a write, that nothing keeps in order; with `fence`: that a barrier
+    orders, but for want of a fence not what the two proxies see."""
+
+    first: Access
+    second: Access
+    fence: bool = False
+
+
+class Memory:
+    """Shared memory, cut where buffers, stages and slots begin."""
+
+    def __init__(self, cuts: Sequence[int], strict: bool) -> None:
+        self.cuts = sorted(set(cuts))
+        self.strict = strict
+        self.cells: dict[int, Cell] = {cut: Cell() for cut in self.cuts}
+        self._within: dict[tuple[int, int], list[Cell]] = {}
+
+    def cells_of(self, at: Bytes) -> list[Cell]:
+        key = (at.start, at.end)
+        if key not in self._within:
+            self._within[key] = [self.cells[c] for c in self.cuts if at.start <= c < at.end]
+        return self._within[key]
+
+    def touch(self, access: Access, clock: Clock) -> Race | None:
+        """Note an access by who has seen `clock`."""
+        for cell in self.cells_of(access.at):
+            race = self._write(cell, access, clock) if access.write else self._read(cell, access, clock)
+            if race is not None:
+                return race
+        return None
+
+    def unwritten(self, at: Bytes) -> bool:
+        """Whether there are bytes that nothing has written."""
+        return any(not cell.writes for cell in self.cells_of(at))
+
+    def _read(self, cell: Cell, access: Access, clock: Clock) -> Race | None:
+        for other in cell.writes:
+            race = self._after(other, access, clock)
+            if race is not None:
+                return race
+        cell.reads[access.entry] = access
+        return None
+
+    def _write(self, cell: Cell, access: Access, clock: Clock) -> Race | None:
+        again = any(_same_step(other, access) for other in cell.writes)
+        before = cell.before if again else [*cell.writes, *cell.reads.values()]
+        for other in before:
+            race = self._after(other, access, clock)
+            if race is not None:
+                return race
+        if again:
+            cell.writes.append(access)
+        else:
+            cell.before, cell.writes, cell.reads = before, [access], {}
+        return None
+
+    def _after(self, first: Access, second: Access, clock: Clock) -> Race | None:
+        """The race, if the second access may come before the first one is over."""
+        if _same_step(first, second) or _private(first, second):
+            return None
+        if clock[first.entry] < first.moment:
+            return Race(first, second)
+        crosses = first.proxy == GENERIC and second.proxy == ASYNC and (first.write or self.strict)
+        if crosses and clock[first.fence] < first.moment:
+            return Race(first, second, fence=True)
+        return None
+
+
+def _same_step(a: Access, b: Access) -> bool:
+    return a.role == b.role and a.number == b.number
+
+
+def _private(a: Access, b: Access) -> bool:
+    """Whether both are of one role's own memory, whose threads barriers keep in order that are derived elsewhere, from
+    which thread touches what."""
+    return a.role == b.role and _own(a.at.buffer) and _own(b.at.buffer) and a.proxy == b.proxy == GENERIC
+
+
+def _own(buffer: Value) -> bool:
+    return not (isinstance(buffer.owner, Op) and buffer.owner.attrs.get("pipe"))
+
+
+def cuts(ranges: Mapping[Value, tuple[int, int, int]]) -> list[int]:
+    """Where buffers given as (offset, size, parts) and their parts begin and end."""
+    return [offset + k * (size // parts) for offset, size, parts in ranges.values() for k in range(parts + 1)]

@@ -1,0 +1,206 @@
+"""The checker: whether the schedule of a lowered kernel is right in every launch (docs/checker.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tegula.check import events as E
+from tegula.check.forms import Forms
+from tegula.check.launches import Values, launches
+from tegula.check.limits import check_limits
+from tegula.check.machine import Role, Run
+from tegula.check.memory import Memory, cuts
+from tegula.check.unroll import Program, TooLong, Trace
+from tegula.check.verdict import PROVED, REFUTED, UNPROVED, Refuted, Step, Unproved, Verdict
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.base import TileOp
+from tegula.ops.roles import Roles
+from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait
+from tegula.passes.groups import group_of
+from tegula.passes.place_shared import SharedMemory
+from tegula.passes.uniformity import Uniformity
+from tegula.types import BufType
+
+SHOWN = 12
+"""Steps of a counterexample."""
+REFILL = "a stage that threads have read is filled again by a bulk copy once they have arrived, without a proxy fence"
+
+
+class Spread(Protocol):
+    """What is known of a kernel that is spread over the threads of a block (passes.pipeline.Distribution)."""
+
+    known: Uniformity
+    shared: SharedMemory
+    threads: int
+
+
+def check_schedule(kernel: Kernel, spread: Spread, *, refill_fences: bool = False) -> Verdict:
+    """The verdict on a kernel as it is emitted. `refill_fences`: whether a bulk copy to a stage that threads have read
+    asks for a proxy fence in between; else its absence is a premise of the proof."""
+    barriers = [op for op in kernel.walk() if isinstance(op, MbarrierNew)]
+    if not barriers:
+        return Verdict(PROVED)
+    check = _Check(kernel, spread, barriers, refill_fences)
+    try:
+        return check.verdict()
+    except Unproved as e:
+        return Verdict(UNPROVED, e.kind, e.message, e.loc, e.help, e.places, explored=check.explored)
+
+
+class _Check:
+    def __init__(self, kernel: Kernel, spread: Spread, barriers: Sequence[Op], strict: bool) -> None:
+        self.kernel, self.spread, self.strict = kernel, spread, strict
+        self.forms = Forms(kernel)
+        self.program = Program(kernel, self.forms, spread.shared.places, spread.threads)
+        self.barriers = [(op.result, op.attrs["stages"], op.attrs["arrivals"]) for op in barriers]
+        self.roles = [_role(region, spread.threads) for region in self.program.roles]
+        self.cuts = cuts(_parts(spread.shared))
+        self.launches, self.steps = 0, 0
+
+    @property
+    def explored(self) -> tuple[int, int]:
+        return self.launches, self.steps
+
+    def verdict(self) -> Verdict:
+        found: Verdict | None = None
+        try:
+            check_limits(self.kernel, self.spread.shared.places, self.spread.threads)
+            self._uniform()
+        except Refuted as e:
+            return _refuted(e, (), (), self.explored)
+        stages = sorted({n for _, n, _ in self.barriers})
+        for values in launches(self.forms, self.program.followed, stages):
+            found = self._launch(values)
+            if found is not None:
+                return found
+        self._covered()
+        premises = (REFILL,) if not self.strict and _refills(self.kernel) else ()
+        return Verdict(PROVED, premises=premises, explored=self.explored)
+
+    def _launch(self, values: Values) -> Verdict | None:
+        """A verdict if the launch goes wrong."""
+        launch = tuple(sorted((_spoken(self.kernel, t), n) for t, n in values.known.items()))
+        traces: list[Trace] = []
+        try:
+            traces = [self.program.trace(region, values) for region in self.program.roles]
+            self._run(traces, False).play()
+        except TooLong:
+            return None
+        except Refuted as e:
+            return _refuted(e, self._counterexample(traces, e), launch, self.explored)
+        self.launches += 1
+        self.steps += sum(len(t.steps) for t in traces)
+        return None
+
+    def _run(self, traces: Sequence[Trace], record: bool) -> Run:
+        return Run(self.roles, traces, self.barriers, Memory(self.cuts, self.strict), record)
+
+    def _counterexample(self, traces: Sequence[Trace], fault: Refuted) -> tuple[Step, ...]:
+        """The last steps, of those that have to do with the ops that the fault names."""
+        if len(traces) < len(self.roles):
+            return ()
+        run = self._run(traces, True)
+        try:
+            run.play()
+        except Refuted:
+            pass
+        places = {fault.loc, *(loc for loc, _ in fault.places)}
+        stages = {(s.barrier, s.stage) for s in run.steps if s.loc in places and s.barrier}
+        last = run.steps[-1:] if run.steps and run.steps[-1].stage < 0 else []
+        kept = [s for s in run.steps if s.loc in places or (s.barrier, s.stage) in stages]
+        return tuple([*kept[-SHOWN:], *(s for s in last if s not in kept)])
+
+    # Conditions ------------------------------------------------------------------------------------------------------
+
+    def _uniform(self) -> None:
+        """C1: all threads of a role go the same way around what roles do to pipes."""
+        for op in self.program.followed.controls:
+            if op in self.spread.known.divergent:
+                raise Unproved(
+                    "divergent",
+                    "threads of a role part here, around what the role does to pipes",
+                    op.loc,
+                    "let the condition be the same in all threads",
+                )
+
+    def _covered(self) -> None:
+        """Everything that roles may do has been done in some launch."""
+        for op in self.program.followed.controls:
+            for region in op.regions[-1:] if op.NAME != "if" else op.regions:
+                loud = any(self.program.followed.loud(o) for o in region.ops)
+                if loud and not self.program.entered.get(region):
+                    raise Unproved(
+                        "unreached",
+                        "no launch that was tried leads here",
+                        op.loc,
+                        "let loops and conditions around pipes depend on kernel arguments and shapes in a simple way",
+                    )
+
+
+def _refuted(
+    e: Refuted, steps: tuple[Step, ...], launch: tuple[tuple[str, int], ...], explored: tuple[int, int]
+) -> Verdict:
+    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.places, steps, launch, (), explored)
+
+
+def _spoken(kernel: Kernel, term: object) -> str:
+    """A value of the launch, in the user's terms."""
+    kind, parts = term.kind, term.parts  # type: ignore[attr-defined]
+    if kind == "param":
+        return kernel.param_names[parts[0]]
+    if kind == "shape":
+        inner = [t for t, _ in parts[0].terms]
+        return f"{_spoken(kernel, inner[0]) if inner else '?'}.shape[{parts[1]}]"
+    if kind == "tid":
+        return f"tid[{parts[0]}]"
+    if kind == "load":
+        inner = [t for t, _ in parts[0].terms]
+        return f"{_spoken(kernel, inner[0]) if inner else '?'}[...]"
+    return kind
+
+
+def _role(region: Region, threads: int) -> Role:
+    roles = region.parent
+    name = roles.attrs["names"][roles.regions.index(region)] if isinstance(roles, Roles) else "the block"
+    return Role(name, group_of(region, threads), isinstance(roles, Roles) and starts_copies_only(region))
+
+
+def starts_copies_only(region: Region) -> bool:
+    """Whether one warp does all that a role does, because it only starts copies."""
+    return all(_by_one_warp(op) for op in region.walk())
+
+
+def _by_one_warp(op: Op) -> bool:
+    assert isinstance(op, TileOp)
+    reads = all(e.kind == "read" for e in op.effects())
+    return isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or (not op.COOPERATIVE and reads)
+
+
+def _parts(shared: SharedMemory) -> dict[Value, tuple[int, int, int]]:
+    """The buffers: offset, size, and how many stages or slots they have."""
+    out: dict[Value, tuple[int, int, int]] = {}
+    for v, place in shared.places.items():
+        attrs = v.owner.attrs if isinstance(v.owner, Op) else {}
+        parts = v.type.shape[0] if isinstance(v.type, BufType) and attrs.get("pipe") else 1
+        out[v] = (place.offset, place.size, parts)
+    return out
+
+
+def _refills(kernel: Kernel) -> bool:
+    """Whether threads read, by loads of their own, a ring that bulk copies fill."""
+    from tegula.passes.promote_buffers import root
+
+    rings = {root(op.operands[0]) for op in kernel.walk() if isinstance(op, BulkLoad)}
+    users = {v for op in kernel.walk() for v in op.operands}
+    return any(
+        root(v) in rings
+        for op in kernel.walk()
+        if not isinstance(op, BulkLoad) and (op.NAME != "buf.read" or op.results[0] in users)
+        for v in op.operands
+        if isinstance(v.type, BufType) and op.NAME not in ("buf.view", "buf.reshape")
+        if any(e.value is v and e.kind == "read" for e in op.effects()) and op.attrs.get("unit") != "wgmma"
+    )
+
+
+GENERIC = E.GENERIC

@@ -1,0 +1,194 @@
+"""Which values decide what roles do to barriers and shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tegula.check import events as E
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.buffer import BufRead, BufReshape, BufView, root
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.roles import Roles
+from tegula.ops.stack import StackNew
+from tegula.passes.place_shared import Place
+from tegula.rewrite import uses
+from tegula.types import BufType, DType, StackType
+
+PRODUCTS = (SharedProduct, RegisterProduct)
+CONTROL = (If, For, While)
+
+
+class Followed:
+    """The ops of a kernel that do something, the control flow around them, and the scalars that decide about both.
+    `tracked`: the memory that is followed; `flying`: tiles that products in flight may work on."""
+
+    def __init__(self, kernel: Kernel, places: Mapping[Value, Place]) -> None:
+        self.kernel = kernel
+        self.users = uses(kernel.body)
+        self.tracked = tracked(places)
+        self.flying = flying(kernel, self.users)
+        self._loud: dict[Op, bool] = {}
+        self.controls = [op for op in kernel.walk() if isinstance(op, CONTROL) and self.loud(op)]
+        self.needed = self._needed()
+
+    def acts(self, op: Op) -> bool:
+        """Whether an op itself does something."""
+        if isinstance(op, BufRead) and not self.users.get(op.result):
+            return False
+        if isinstance(op, BufView | BufReshape | StackNew) or not E.has_events(op):
+            return False
+        memory = [v for v in (*op.operands, *op.results) if isinstance(v.type, BufType | StackType)]
+        return not memory or multiplies(op) or any(root(v) in self.tracked for v in memory)
+
+    def loud(self, op: Op) -> bool:
+        """Whether an op, or one nested in it, does something."""
+        if op not in self._loud:
+            inner = op.regions if isinstance(op, CONTROL) else ()
+            self._loud[op] = (
+                self.acts(op)
+                or (any(v in self.flying for v in op.operands) and not isinstance(op, Yield))
+                or any(self.loud(o) for region in inner for o in region.ops)
+            )
+        return self._loud[op]
+
+    def _needed(self) -> set[Value]:
+        """The scalars that decide what is done, and where."""
+        found: set[Value] = set()
+        queue = [
+            v
+            for op in self.kernel.walk()
+            if not isinstance(op, Roles) and self.loud(op)
+            for v in self._inputs(op)
+        ]
+        while queue:
+            value = queue.pop()
+            if value in found:
+                continue
+            found.add(value)
+            queue += sources(value)
+        return found | self.flying
+
+    def _inputs(self, op: Op) -> list[Value]:
+        if isinstance(op, For):
+            return op.operands[:3]
+        if isinstance(op, If):
+            return op.operands[:1]
+        if isinstance(op, While):
+            return op.regions[0].terminator.operands
+        return numbers(op)
+
+
+def multiplies(op: Op) -> bool:
+    """Whether tensor cores of warp groups do this."""
+    return isinstance(op, PRODUCTS) and op.attrs.get("unit") == "wgmma"
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    start: Value
+    argument: Value
+    end: Value
+    result: Value
+
+
+def carried(
+    op: Op, starts: Iterable[Value], args: Iterable[Value], ends: Iterable[Value], needed: set[Value]
+) -> list[Carried]:
+    rows = zip(starts, args, ends, op.results, strict=True)
+    return [Carried(*row) for row in rows if row[3] in needed]
+
+
+def sources(value: Value) -> list[Value]:
+    """What a value is computed from. What a loop carries is needed whole or not at all."""
+    owner = value.owner
+    if isinstance(owner, Region):
+        loop = owner.parent
+        if loop is None or not isinstance(loop, For | While):
+            return []
+        k = owner.args.index(value) - isinstance(loop, For)
+        return list(loop.operands[:3]) if k < 0 else _around(loop, k)
+    if isinstance(owner, For | While):
+        return _around(owner, owner.results.index(value))
+    if isinstance(owner, If):
+        k = owner.results.index(value)
+        return [owner.operands[0], *(r.terminator.operands[k] for r in owner.regions)]
+    return [v for v in owner.operands if isinstance(v.type, DType)] if owner is not None else []
+
+
+def _around(loop: Op, k: int) -> list[Value]:
+    """All values that stand for what a loop carries at one place, and what decides how often it runs."""
+    first = 3 if isinstance(loop, For) else 0
+    skip = 1 if isinstance(loop, For) else 0
+    body = loop.regions[-1]
+    decides = loop.operands[:3] if isinstance(loop, For) else loop.regions[0].terminator.operands
+    args = [region.args[skip + k] for region in loop.regions]
+    return [loop.operands[first + k], body.terminator.operands[k], loop.results[k], *args, *decides]
+
+
+def numbers(op: Op) -> list[Value]:
+    """The integers that say what an op does, and where: its own, and those of the views it works on."""
+    out: list[Value] = []
+    for v in (*op.operands, *op.results):
+        while isinstance(v.owner, BufView | BufReshape):
+            if isinstance(v.owner, BufView):
+                out += v.owner.operands[1:]
+            v = v.owner.operands[0]
+    return out + [op.operands[k] for k in E.NUMBERS.get(type(op), ())]
+
+
+def tracked(places: Mapping[Value, Place]) -> set[Value]:
+    """The buffers that others than one role touch: those of pipes, those that bulk copies read, and those that share
+    bytes with them or with a buffer of another role."""
+    buffers = [v for v in places if isinstance(v.type, BufType)]
+    rings = {v for v in buffers if isinstance(v.owner, Op) and v.owner.attrs.get("pipe")}
+
+    def shares(a: Value, b: Value) -> bool:
+        p, q = places[a], places[b]
+        return p.offset < q.offset + q.size and q.offset < p.offset + p.size
+
+    def home(v: Value) -> Region | None:
+        assert isinstance(v.owner, Op)
+        at = v.owner.parent
+        while at is not None and at.parent is not None and not isinstance(at.parent, Roles):
+            at = at.parent.parent
+        return at
+
+    others = [
+        v for v in buffers if any(v is not w and shares(v, w) and home(v) is not home(w) for w in buffers)
+    ]
+    touching = [v for v in buffers if any(v is not w and shares(v, w) for w in rings)]
+    return {*rings, *others, *touching}
+
+
+def flying(kernel: Kernel, users: dict[Value, list[tuple[Op, int]]]) -> set[Value]:
+    """The tiles that may be results of products in flight, wherever they are carried."""
+    found: set[Value] = set()
+    queue = [op.result for op in kernel.walk() if E.flies(op)]
+    while queue:
+        value = queue.pop()
+        if value in found:
+            continue
+        found.add(value)
+        for op, k in users.get(value, []):
+            queue += _carried_to(op, k)
+    return found
+
+
+def _carried_to(op: Op, k: int) -> list[Value]:
+    if isinstance(op, For | While):
+        place = k - 3 if isinstance(op, For) else k
+        skip = 1 if isinstance(op, For) else 0
+        return [*(r.args[skip + place] for r in op.regions), op.results[place]] if place >= 0 else []
+    if op.NAME == "yield" and op.parent is not None:
+        loop = op.parent.parent
+        if isinstance(loop, If):
+            return [loop.results[k]]
+        if isinstance(loop, For) or (isinstance(loop, While) and op.parent is loop.regions[1]):
+            skip = 1 if isinstance(loop, For) else 0
+            return [*(r.args[skip + k] for r in loop.regions), loop.results[k]]
+        return []
+    if isinstance(op, ProductWait):
+        return [op.results[k]]
+    return [op.result] if isinstance(op, PRODUCTS) and k == 2 else []

@@ -1,0 +1,302 @@
+"""What each role does, op by op, in one launch: loops unrolled, stages and phases known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from tegula.check import events as E
+from tegula.check.evaluate import evaluator
+from tegula.check.forms import Forms, Term
+from tegula.check.slices import Followed, carried, multiplies, numbers
+from tegula.check.verdict import Refuted, Unproved
+from tegula.dataclass import dataclass, field
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.array import ArrayLoad, ArrayShape
+from tegula.ops.buffer import BufView, root
+from tegula.ops.control import For, If, While
+from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.ops.lane import BlockCount, BlockIndex, Tid
+from tegula.ops.roles import Roles
+from tegula.passes.groups import group_of
+from tegula.passes.place_shared import Place
+from tegula.types import DType
+
+CONTROL = (If, For, While)
+PRODUCTS = (SharedProduct, RegisterProduct)
+MOST_STEPS = 200_000
+"""Ops of a role in one launch; beyond, the launch is too long to be unrolled."""
+
+Env: TypeAlias = dict[Value, Any]
+
+
+class Launch(Protocol):
+    """Values of what a launch decides."""
+
+    def of(self, term: Term) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An op that a role has done, and what that was."""
+
+    op: Op
+    events: tuple[E.Event, ...]
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a role does in one launch; how many products it has started; the regions it has been in, and how often."""
+
+    steps: list[Done] = field(default_factory=list[Done])
+    started: int = 0
+    complete: int = 0
+
+
+class TooLong(Exception):
+    """A launch that is not worth unrolling."""
+
+
+class Program:
+    """A kernel made ready to be unrolled for many launches."""
+
+    def __init__(self, kernel: Kernel, forms: Forms, places: Mapping[Value, Place], threads: int) -> None:
+        self.kernel, self.forms, self.places, self.threads = kernel, forms, places, threads
+        self.roles_op = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+        self.roles = list(self.roles_op.regions) if self.roles_op is not None else [kernel.body]
+        self.followed = Followed(kernel, places)
+        self.entered: dict[Region, int] = {}
+        """The regions of control ops that have been run, and the most rounds at once."""
+        self._compiled: dict[Region, list[Callable[[Env, Trace, Launch], None]]] = {}
+
+    def trace(self, role: Region, launch: Launch) -> Trace:
+        """What a role does. TooLong, Refuted, Unproved."""
+        trace, env = Trace(), Env()
+        for v in self.kernel.params:
+            term = _leaf(self.forms, v)
+            if term is not None:
+                env[v] = launch.of(term)
+        if self.roles_op is not None:
+            for step in self._steps(self.kernel.body):
+                step(env, trace, launch)
+            trace.steps.clear()
+        for step in self._steps(role):
+            step(env, trace, launch)
+        return trace
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    def _steps(self, region: Region) -> list[Callable[[Env, Trace, Launch], None]]:
+        if region not in self._compiled:
+            made = (self._step(op) for op in region.ops if not isinstance(op, Roles))
+            self._compiled[region] = [step for step in made if step is not None]
+        return self._compiled[region]
+
+    def _step(self, op: Op) -> Callable[[Env, Trace, Launch], None] | None:
+        if isinstance(op, CONTROL):
+            wanted = self.followed.loud(op) or any(r in self.followed.needed for r in op.results)
+            return _CONTROLS[type(op)](self, op) if wanted else None
+        if self.followed.loud(op):
+            return self._event(op)
+        if any(r in self.followed.needed for r in op.results):
+            return self._scalar(op)
+        return None
+
+    def _scalar(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
+        if isinstance(op, LEAVES):
+            terms = [(r, _leaf(self.forms, r)) for r in op.results]
+
+            def look_up(env: Env, trace: Trace, launch: Launch) -> None:
+                for r, term in terms:
+                    env[r] = launch.of(term) if term is not None else None
+
+            return look_up
+        evaluate, result, operands = evaluator(op), op.result, op.operands
+
+        def run(env: Env, trace: Trace, launch: Launch) -> None:
+            try:
+                env[result] = evaluate(*[env[v] for v in operands])
+            except (KeyError, TypeError):
+                env[result] = None  # of what is not known, nothing is
+
+        return run
+
+    def _event(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
+        """The op is noted; what it does is looked up by the numbers that it depends on."""
+        given = numbers(op)
+        known: dict[tuple[int, ...], Done] = {}
+        acts, flown = self.followed.acts(op), [v for v in op.operands if v in self.followed.flying]
+        special = flown or multiplies(op) or isinstance(op, ProductWait)
+
+        def run(env: Env, trace: Trace, launch: Launch) -> None:
+            if acts:
+                key = tuple(map(env.get, given))
+                done = known.get(key)
+                if done is None:
+                    done = known[key] = Done(op, tuple(E.events(op, _Known(self, op, env))))
+                trace.steps.append(done)
+                if len(trace.steps) > MOST_STEPS:
+                    raise TooLong
+            if special:
+                self._fly(op, env, trace)
+
+        return run
+
+    # Products in flight ----------------------------------------------------------------------------------------------
+
+    def _fly(self, op: Op, env: Env, trace: Trace) -> None:
+        """Products are numbered as they are started; a tile is known by the last one that works on it."""
+        if isinstance(op, ProductWait):
+            trace.complete = max(trace.complete, trace.started - op.attrs["pending"])
+            for v, r in zip(op.operands, op.results, strict=True):
+                env[r] = env.get(v, 0)
+            return
+        adds = multiplies(op)
+        for k, v in enumerate(op.operands):
+            if (env.get(v) or 0) > trace.complete and not (adds and k == 2):
+                raise Refuted(
+                    "in-flight",
+                    f"{op.NAME} uses the result of a product that is in flight",
+                    op.loc,
+                    "wait for the product before its result is used",
+                )
+        if adds:
+            trace.started += 1
+            if op.attrs.get("wait", True):
+                trace.complete = trace.started
+            env[op.result] = trace.started
+
+    # Control ---------------------------------------------------------------------------------------------------------
+
+    def decided(self, x: Any, op: Op) -> Any:
+        if x is None:
+            raise Unproved(
+                "control",
+                "this decides what roles do to pipes, and is neither computed from arguments of the launch nor read"
+                " from an array that the kernel leaves as it is",
+                op.loc,
+                "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone",
+            )
+        return x
+
+    def for_loop(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
+        (body,) = op.regions
+        kept = carried(op, op.operands[3:], body.args[1:], body.terminator.operands, self.followed.needed)
+        index = body.args[0]
+
+        def run(env: Env, trace: Trace, launch: Launch) -> None:
+            steps = self._steps(body)
+            bounds = [self.decided(env.get(v), op) for v in op.operands[:3]]
+            now = [env.get(c.start) for c in kept]
+            rounds = range(*bounds)
+            self.entered[body] = max(self.entered.get(body, 0), len(rounds))
+            for k in rounds:
+                env[index] = k
+                for c, x in zip(kept, now, strict=True):
+                    env[c.argument] = x
+                for step in steps:
+                    step(env, trace, launch)
+                now = [env.get(c.end) for c in kept]
+            for c, x in zip(kept, now, strict=True):
+                env[c.result] = x
+
+        return run
+
+    def while_loop(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
+        test, body = op.regions
+        end = body.terminator.operands
+        tested = carried(op, op.operands, test.args, end, self.followed.needed)
+        kept = carried(op, op.operands, body.args, end, self.followed.needed)
+        condition = test.terminator.operands[0]
+
+        def run(env: Env, trace: Trace, launch: Launch) -> None:
+            now = [env.get(c.start) for c in kept]
+            rounds = 0
+            while True:
+                for c, x in zip(tested, now, strict=True):
+                    env[c.argument] = x
+                for step in self._steps(test):
+                    step(env, trace, launch)
+                if not self.decided(env.get(condition), op):
+                    break
+                for c, x in zip(kept, now, strict=True):
+                    env[c.argument] = x
+                for step in self._steps(body):
+                    step(env, trace, launch)
+                now = [env.get(c.end) for c in kept]
+                rounds += 1
+                if rounds > MOST_STEPS:
+                    raise TooLong
+            self.entered[body] = max(self.entered.get(body, 0), rounds)
+            for c, x in zip(kept, now, strict=True):
+                env[c.result] = x
+
+        return run
+
+    def branch(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
+        def run(env: Env, trace: Trace, launch: Launch) -> None:
+            taken = op.regions[0 if self.decided(env.get(op.operands[0]), op) else 1]
+            self.entered[taken] = 1
+            for step in self._steps(taken):
+                step(env, trace, launch)
+            for v, r in zip(taken.terminator.operands, op.results, strict=True):
+                if r in self.followed.needed:
+                    env[r] = env.get(v)
+
+        return run
+
+
+_CONTROLS: dict[type[Op], Any] = {For: Program.for_loop, While: Program.while_loop, If: Program.branch}
+LEAVES = (ArrayShape, BlockIndex, BlockCount, Tid, ArrayLoad)
+
+
+def _leaf(forms: Forms, value: Value) -> Term | None:
+    """The value of the launch that a value is, if it is an integer."""
+    if not isinstance(value.type, DType) or value.type.kind == "f":
+        return None
+    terms = [t for t, _ in forms.of(value).terms]
+    return terms[0] if len(terms) == 1 and terms[0].leaf else None
+
+
+class _Known:
+    """What is known of an op's operands (see events.Known)."""
+
+    def __init__(self, program: Program, op: Op, env: Env) -> None:
+        self.program, self.op, self.env = program, op, env
+
+    def number(self, value: Value) -> int:
+        return self.program.decided(self.env.get(value), self.op)
+
+    def warp_groups(self, op: Op) -> int:
+        return max(1, group_of(op, self.program.threads).warp_groups)
+
+    def bytes(self, buffer: Value) -> E.Bytes:
+        """Of a ring the whole stage, of others the whole buffer: views of a part are taken for all of it."""
+        whole = root(buffer)
+        place = self.program.places[whole]
+        stages = whole.owner.attrs.get("stages") if isinstance(whole.owner, Op) else None
+        if not stages or not isinstance(whole.owner, Op) or not whole.owner.attrs.get("pipe"):
+            return E.Bytes(place.offset, place.offset + place.size, whole)
+        stage = self._stage(buffer, whole)
+        size = place.size // stages
+        if not 0 <= stage < stages:
+            raise Refuted(
+                "stage",
+                f"{self.op.NAME} uses stage {stage} of {whole.name or 'a pipe'}, which has {stages}",
+                self.op.loc,
+                "a stage is the number of the item modulo the number of stages",
+            )
+        start = place.offset + stage * size
+        return E.Bytes(start, start + size, whole, stage)
+
+    def _stage(self, buffer: Value, whole: Value) -> int:
+        """Where the innermost view of the ring, which picks one stage, starts."""
+        view = buffer
+        while view is not whole:
+            assert isinstance(view.owner, Op)
+            if view.owner.operands[0] is whole and isinstance(view.owner, BufView):
+                return self.number(view.owner.operands[1])
+            view = view.owner.operands[0]
+        raise Unproved(
+            "stage", f"{self.op.NAME} works on all stages of a pipe at once", self.op.loc, "use one stage"
+        )

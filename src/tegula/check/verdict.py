@@ -1,0 +1,77 @@
+"""What the checker says of a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tegula.dataclass import dataclass
+from tegula.source import UNKNOWN, Location
+
+PROVED, REFUTED, UNPROVED = "proved", "refuted", "unproved"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a counterexample: which role does what, where, to which barrier (or ring), stage and phase; the last
+    two are -1 where there is none."""
+
+    role: str
+    op: str
+    loc: Location
+    text: str
+    barrier: str = ""
+    stage: int = -1
+    phase: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`status`: "proved", "refuted" or "unproved". Of the last two: `kind` of fault, `message`, `loc` and `help`;
+    `places`: the other ops involved, with what they have to do with it. A refuted schedule has a counterexample:
+    `steps`, in order, under the launch values `launch`. `premises`: what was taken for granted; `explored`: how many
+    launches were unrolled, and how many ops of roles in all."""
+
+    status: str
+    kind: str = ""
+    message: str = ""
+    loc: Location = UNKNOWN
+    help: str = ""
+    places: tuple[tuple[Location, str], ...] = ()
+    steps: tuple[Step, ...] = ()
+    launch: tuple[tuple[str, int], ...] = ()
+    premises: tuple[str, ...] = ()
+    explored: tuple[int, int] = (0, 0)
+
+    @property
+    def proved(self) -> bool:
+        return self.status == PROVED
+
+    def summary(self) -> Mapping[str, Any]:
+        """What a cache entry keeps of a proof."""
+        return {"status": self.status, "premises": list(self.premises), "explored": list(self.explored)}
+
+
+class Refuted(Exception):
+    """A fault that was found. `places`: other ops involved."""
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        loc: Location,
+        help: str,
+        places: tuple[tuple[Location, str], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.loc, self.help, self.places = kind, message, loc, help, places
+
+
+class Unproved(Exception):
+    """The schedule leaves the class that the checker decides."""
+
+    def __init__(
+        self, kind: str, message: str, loc: Location, help: str, places: tuple[tuple[Location, str], ...] = ()
+    ) -> None:
+        super().__init__(message)
+        self.kind, self.message, self.loc, self.help, self.places = kind, message, loc, help, places
