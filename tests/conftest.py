@@ -18,7 +18,7 @@ WITHOUT_MACHINE_CODE = {"gpu_lowering", "ir", "interp", "lang", "passes"}
 
 # Machines that run tests are shared: no deadlines. In CI every run draws the same examples.
 # Folders of tests that run on every kind of device, without what a GPU would wait for without an end.
-ON_ALL_DEVICES = {"guide", "semantics", "generated", "stdlib", "roles", "kernels"}
+ON_ALL_DEVICES = {"guide", "semantics", "generated", "stdlib", "roles", "kernels", "gradients"}
 ENDLESS = {"test_deadlocks.py"}
 
 settings.register_profile("tegula", deadline=None, print_blob=True)
