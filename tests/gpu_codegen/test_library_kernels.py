@@ -10,6 +10,7 @@ from gpu_code import assembled, lowered
 import tegula as tg
 from tegula.backend import ptx
 from tegula.kernels import gemm
+from tegula.kernels.attention import forward
 
 ASSEMBLER = bool(ptx.candidates())
 SWIZZLED = 128
@@ -68,3 +69,46 @@ def test_products_without_tensor_cores_or_maps(transposed: bool) -> None:
     for dtype in (tg.bfloat16, tg.float32):
         _, made = assembled(product(gemm.BY_THREADS[0], dtype, transposed, odd=1))
         assert made.spill_bytes == 0
+
+
+def attention(depth: int, causal: bool, ragged: bool = False, logs: bool = False) -> Any:
+    """GPU code of attention."""
+    q, k, v, out = (tg.zeros((2, heads, 256, depth), dtype=tg.bfloat16) for heads in (4, 2, 2, 4))
+    sums = tg.zeros((2, 4, 256), dtype=tg.float32) if logs else 0
+    kernel = forward(tg.bfloat16, depth, causal, ragged, logs)
+    return lowered(kernel, [q, k, v, 0.1, sums, out], (2, 4, 2), 384)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("depth", [64, 128])
+def test_attention(depth: int, causal: bool) -> None:
+    for logs in (False, True):
+        check(
+            attention(depth, causal, logs=logs),
+            4,
+            "wgmma.mma_async",
+            "stmatrix",
+            "ex2.approx",
+            "setmaxnreg.inc",
+        )
+
+
+def test_attention_keeps_a_product_in_flight() -> None:
+    text, _ = assembled(attention(128, causal=False))
+    assert "wgmma.wait_group.sync.aligned 1" in text
+
+
+def test_attention_over_ragged_diagonals() -> None:
+    """The mask in the loop takes registers; what does not fit is right all the same."""
+    text, _ = assembled(attention(64, causal=True, ragged=True))
+    assert "wgmma.mma_async" in text
+
+
+def test_operands_may_share_memory() -> None:
+    """Queries, keys and values side by side, as one product makes them: nothing is written there."""
+    memory = tg.zeros((2, 256, 12, 64), dtype=tg.bfloat16)
+    parts = [memory[:, :, h : h + 4].transpose((0, 2, 1, 3)) for h in (0, 4, 8)]
+    kernel = forward(tg.bfloat16, 64, False, False, False)
+    out = tg.zeros((2, 4, 256, 64), dtype=tg.bfloat16)
+    check(lowered(kernel, [*parts, 0.1, 0, out], (2, 4, 2), 384), 4, "wgmma.mma_async", "stmatrix")

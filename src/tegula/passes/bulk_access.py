@@ -66,7 +66,7 @@ def _fits(kernel: Kernel, target: CudaTarget, place: Sequence[Value], box: Boxes
         target.bulk_copies
         and access is not None
         and access.bulk
-        and not access.aliases
+        and all(kind == "read" and _only(kernel, kernel.params[k], kind) for k in access.aliases)
         and components(array.type.dtype) == 1  # type: ignore[union-attr]
         and all(v.type is int32 for v in offsets)
         and leading_indices(array) is not None

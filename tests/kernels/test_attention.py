@@ -1,0 +1,167 @@
+"""Attention of the library against float64: lengths around those of tiles, causal or not, groups of heads."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from data import assert_near, normal, wide
+
+import tegula as tg
+from tegula.kernels import attention
+from tegula.kernels.operands import empty
+
+LENGTHS = [1, 127, 128, 129, 300]
+
+
+def reference(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Results and logarithms of sums, by the definition."""
+    group = q.shape[1] // k.shape[1]
+    scores = wide(q) @ wide(k).repeat(group, 1).swapaxes(2, 3) * scale
+    rows, keys = scores.shape[2:]
+    if causal:
+        seen = np.arange(keys)[None, :] <= np.arange(rows)[:, None] + keys - rows
+        scores = np.where(seen, scores, -np.inf)
+    top = np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), -1e30)
+    weights = np.exp(scores - top)
+    total = weights.sum(-1, keepdims=True)
+    found = weights @ wide(v).repeat(group, 1) / np.where(total > 0.0, total, 1.0)
+    with np.errstate(divide="ignore"):
+        return found, (np.log(total) + top)[..., 0]
+
+
+def check(
+    rows: int,
+    keys: int,
+    *,
+    causal: bool = False,
+    heads: tuple[int, int] = (2, 2),
+    batch: int = 1,
+    depth: int = 64,
+    dtype: str = "bfloat16",
+    scale: float | None = None,
+) -> None:
+    """Results written to memory of NaN, and logarithms, are those of the definition."""
+    q = normal(batch, heads[0], rows, depth, dtype=dtype)
+    k, v = (normal(batch, heads[1], keys, depth, dtype=dtype, seed=seed) for seed in (1, 2))
+    out = tg.full(q.shape, float("nan"), dtype=getattr(tg, dtype))
+    arrays = [tg.array(x) for x in (q, k, v)]
+    found, lse = attention(*arrays, out, causal=causal, scale=scale, return_lse=True)
+    assert found is out and lse.shape == q.shape[:3] and lse.dtype == tg.float32
+    wanted, logs = reference(q, k, v, causal, depth**-0.5 if scale is None else scale)
+    assert_near(out, wanted, dtype, scale=1.0)
+    np.testing.assert_allclose(lse.numpy(), logs, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(wide(attention(*arrays, causal=causal, scale=scale)), wide(out))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("depth", [64, 128])
+def test_lengths(length: int, depth: int, causal: bool) -> None:
+    check(length, length, depth=depth, causal=causal)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+def test_many_tiles(causal: bool) -> None:
+    check(1000, 1000, causal=causal, heads=(1, 1), depth=128)
+
+
+@pytest.mark.parametrize("keys", LENGTHS)
+@pytest.mark.parametrize("rows", [1, 130])
+def test_as_many_keys_as_one_likes(rows: int, keys: int) -> None:
+    check(rows, keys)
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys"),
+    [(130, 258), (100, 300), (300, 100), (300, 172), (129, 128), (1, 300), (5, 133)],
+)
+def test_the_last_query_sees_all_keys(rows: int, keys: int) -> None:
+    """Also where the diagonal does not run through the corners of tiles, and where early queries see no key."""
+    check(rows, keys, causal=True)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads", [(4, 1), (6, 2), (3, 3)])
+def test_groups_of_heads(heads: tuple[int, int], causal: bool) -> None:
+    check(140, 140, heads=heads, batch=2, causal=causal)
+
+
+@pytest.mark.parametrize("depth", [64, 128])
+def test_float16(depth: int) -> None:
+    check(150, 150, dtype="float16", depth=depth, causal=True)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 20.0])
+def test_scales(scale: float) -> None:
+    check(40, 200, scale=scale)
+
+
+def test_nothing_to_attend_to() -> None:
+    check(5, 0)
+    check(5, 0, causal=True)
+    check(0, 5)
+    check(3, 3, batch=0)
+
+
+def test_dimensions_in_another_order() -> None:
+    """Views of (B, S, H, D)."""
+    memory = [normal(2, 140, 3, 64, seed=seed) for seed in range(3)]
+    q, k, v = (tg.array(x).transpose((0, 2, 1, 3)) for x in memory)
+    out = tg.zeros((2, 140, 3, 64), dtype=tg.bfloat16)
+    attention(q, k, v, out.transpose((0, 2, 1, 3)))
+    wanted, _ = reference(*(x.transpose(0, 2, 1, 3) for x in memory), False, 0.125)
+    assert_near(out, wanted.transpose(0, 2, 1, 3), "bfloat16")
+
+
+def test_memory_that_bulk_copies_do_not_reach() -> None:
+    memory = [normal(1, 2, 130, 65, seed=seed) for seed in range(3)]
+    found = attention(*(tg.array(x)[:, :, :, :64] for x in memory))
+    assert_near(found, reference(*(x[..., :64] for x in memory), False, 0.125)[0], "bfloat16")
+
+
+def zeros(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
+    return tg.zeros(shape, dtype=dtype)
+
+
+Q = zeros(1, 4, 8, 64)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((zeros(4, 8, 64), Q, Q), {}, "'q' must have 4 dimensions, got shape (4, 8, 64)"),
+        ((Q, zeros(2, 4, 8, 64), Q), {}, "'k' must have shape (1, 4, 8, 64) to fit 'q' of shape (1, 4, 8, 64)"),
+        ((Q, Q, zeros(1, 4, 9, 64)), {}, "'v' must have shape (1, 4, 8, 64) to fit 'k', got (1, 4, 9, 64)"),
+        ((Q, zeros(1, 3, 8, 64), zeros(1, 3, 8, 64)), {}, "4 heads of 'q' are no multiple of the 3 of 'k' and 'v'"),
+        ((zeros(1, 4, 8, 80),) * 3, {}, "the last dimension must be 64 or 128, got 'q' of shape (1, 4, 8, 80)"),
+        ((zeros(1, 4, 8, 64, dtype=tg.float32),) * 3, {}, "'q' must be of bfloat16 or float16, got float32"),
+        ((Q, Q, zeros(1, 4, 8, 64, dtype=tg.float16)), {}, "of one dtype, got bfloat16, bfloat16 and float16"),
+        ((Q, Q, Q, zeros(1, 4, 8, 64, dtype=tg.float16)), {}, "'out' must be of bfloat16, got float16"),
+        ((Q, Q, Q, zeros(1, 4, 9, 64)), {}, "'out' must have shape (1, 4, 8, 64) to fit 'q', got (1, 4, 9, 64)"),
+        ((Q, Q, Q, Q), {}, "'out' shares memory with 'q'"),
+        ((Q, Q, Q), {"scale": 0.0}, "scale must be positive, got 0.0"),
+    ],
+)  # fmt: skip
+def test_errors(arguments: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(tg.LaunchError) as found:
+        attention(*arguments, **options)
+    assert message in str(found.value)
+
+
+def test_new_arrays_are_tensors_beside_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tensor:
+        def new_empty(self, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], str]:
+            return shape, dtype
+
+    module = SimpleNamespace(Tensor=Tensor, float32="torch.float32")
+    monkeypatch.setitem(sys.modules, "torch", module)
+    cpu = tg.get_device("cpu")
+    assert empty((2, 3), tg.float32, Tensor(), cpu) == ((2, 3), "torch.float32")
+    assert isinstance(empty((2, 3), tg.float32, Q, cpu), tg.array)
