@@ -1,0 +1,98 @@
+"""Kernels of the library on a GPU: matrix products against cuBLAS, attention against cuDNN, both through PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from benchmarks.burst import compared, relative_error
+from benchmarks.gpu_cases import SETS, ours, poisoned, random
+from benchmarks.measure import Row
+from tegula import kernels
+
+PRODUCTS = ((4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (16384, 4096, 4096))
+"""M, N, K."""
+ATTENTIONS = {"2k": (4, 16, 2048, 0.95), "8k": (1, 16, 8192, 1.0), "16k": (1, 8, 16384, 1.0)}
+"""Batch, heads, length and the least that is wanted of cuDNN's speed."""
+DEPTH = 128
+
+
+def product(m: int, n: int, k: int, transposed: bool) -> Iterator[Row]:
+    """bfloat16 in and out, B as it is or transposed in memory."""
+    a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
+    b = [random((n, k) if transposed else (k, n), "bfloat16", seed + 9) for seed in range(SETS)]
+    c = [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
+    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    right = [t.T if transposed else t for t in b]
+
+    def run(i: int) -> None:
+        kernels.matmul(*arrays[i], transpose_b=transposed)
+
+    run(0)
+    error = relative_error(c[0], a[0].double() @ right[0].double())
+    yield compared(
+        product_name(m, n, k, transposed), run,
+        {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error, "bfloat16", 0.98,
+        2 * m * n * k / 1e12, "TFLOP/s",
+    )  # fmt: skip
+
+
+def product_name(m: int, n: int, k: int, transposed: bool) -> str:
+    return f"library matmul bfloat16 {m}x{n}x{k}{', B transposed' if transposed else ''}"
+
+
+def attention(size: str, causal: bool) -> Iterator[Row]:
+    """bfloat16 with heads of 128; a causal one counts half of the work."""
+    batch, heads, length, threshold = ATTENTIONS[size]
+    shape = (batch, heads, length, DEPTH)
+    q, k, v = ([random(shape, "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
+    o = [poisoned(t) for t in q]
+    arrays = [[*map(ours, each)] for each in zip(q, k, v, o, strict=True)]
+
+    def run(i: int) -> None:
+        kernels.attention(*arrays[i], causal=causal)
+
+    def peer(i: int) -> torch.Tensor:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return scaled_dot_product_attention(q[i], k[i], v[i], is_causal=causal)
+
+    run(0)
+    error = max(
+        relative_error(o[0][-1, h], attended(q[0][-1, h], k[0][-1, h], v[0][-1, h], causal)) for h in (0, -1)
+    )
+    yield compared(
+        attention_name(size, causal), run, {"cuDNN": peer}, SETS, error, "bfloat16", threshold,
+        4 * batch * heads * length**2 * DEPTH / (2 if causal else 1) / 1e12, "TFLOP/s",
+    )  # fmt: skip
+
+
+def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Attention of one head in float64, by its definition."""
+    scores = q.double() @ k.double().T / DEPTH**0.5
+    if causal:
+        scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu_(1), float("-inf"))
+    return torch.softmax(scores, 1) @ v.double()
+
+
+def attention_name(size: str, causal: bool) -> str:
+    batch, heads, *_ = ATTENTIONS[size]
+    return f"library attention bfloat16 {size}{' causal' if causal else ''}, batch {batch}, {heads} heads of {DEPTH}"
+
+
+CASES: dict[str, Callable[[], Iterator[Row]]] = {
+    **{
+        product_name(*shape, transposed): partial(product, *shape, transposed)
+        for shape in PRODUCTS
+        for transposed in (False, True)
+    },
+    **{
+        attention_name(size, causal): partial(attention, size, causal)
+        for size in ATTENTIONS
+        for causal in (False, True)
+    },
+}
+"""By name, in order; each yields its row."""
