@@ -196,7 +196,8 @@ def test_elements_and_views_of_popped_tiles() -> None:
 def neighbours(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
     with tg.ws(0):
-        for k in range(n):
+        tg.tile_pipe_load(pipe, x, offset=(0, 0))
+        for k in range(1, n):
             tg.tile_pipe_load(pipe, x, offset=(k, 0))
     with tg.ws(1):
         before = tg.tile_pipe_pop(pipe)

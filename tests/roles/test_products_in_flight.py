@@ -81,9 +81,11 @@ def overlapped(
     keys = tg.tile_pipe(shape=(K, M), dtype=float, stages=2)
     values = tg.tile_pipe(shape=(K, M), dtype=float, stages=2)
     with tg.ws(0, registers=24):
-        for j in range(n):
+        tg.tile_pipe_load(keys, k, offset=(0, 0))
+        for j in range(1, n):
             tg.tile_pipe_load(keys, k, offset=(j * K, 0))
-            tg.tile_pipe_load(values, v, offset=(j * K, 0))
+            tg.tile_pipe_load(values, v, offset=((j - 1) * K, 0))
+        tg.tile_pipe_load(values, v, offset=((n - 1) * K, 0))
     with tg.ws(1, registers=240):
         rows = tg.tile_load(q, shape=(M, M))
         total = tg.tile_zeros(shape=(M, M))

@@ -33,7 +33,7 @@ def take_raw(pipe: Any):
 def functions(x: tg.array2d[float], out: tg.array2d[float], n: int):
     pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
     with tg.ws(0):
-        fetch(pipe, x, n)
+        fetch(pipe, x, n // 2 * 2)
     with tg.ws(1):
         for k in range(n // 2):
             tg.tile_store(out, take(pipe), offset=(2 * k, 0))

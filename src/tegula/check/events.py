@@ -170,6 +170,11 @@ def has_events(op: Op) -> bool:
     return type(op) in RULES or any(_shared(v) for _, v in _effects(op))
 
 
+def touches(op: Op) -> bool:
+    """Whether all that an op does is that threads read and write memory."""
+    return type(op) not in RULES or isinstance(op, BufNew)
+
+
 def _effects(op: Op) -> Iterator[tuple[str, Value]]:
     assert isinstance(op, TileOp)
     for inner in op.walk() if op.NAME == "lanes" else (op,):

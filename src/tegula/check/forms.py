@@ -5,6 +5,7 @@ Integers are taken as unbounded: no bound of a loop overflows."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import gcd
 from typing import Any
 
 from tegula.dataclass import dataclass
@@ -63,6 +64,15 @@ class Form:
     @property
     def number(self) -> int | None:
         return None if self.terms else self.constant
+
+    @property
+    def content(self) -> int:
+        """The greatest common divisor of its numbers; 1 for 0."""
+        return gcd(self.constant, *(f for _, f in self.terms)) or 1
+
+    def divided(self, n: int) -> Form:
+        """The form divided by a number that divides it."""
+        return Form(self.constant // n, frozenset((t, f // n) for t, f in self.terms))
 
     def leaves(self) -> Iterator[Term]:
         """The values of the launch that it depends on, in no order."""

@@ -234,7 +234,9 @@ class Run:
                 "announce the bytes of all copies of an item",
                 _at(phase.last, "announced here"),
             )
-        access = Access(op, event.to, True, E.ASYNC, warp.role, (warp.step, warp.event), phase.entry, phase.number + 1, -1)
+        access = Access(
+            op, event.to, True, E.ASYNC, warp.role, (warp.step, warp.event), phase.entry, phase.number + 1, -1
+        )
         self._touch(warp, access)
         phase.copied += event.bytes
         phase.copies.append((phase.number, op))
@@ -283,7 +285,15 @@ class Run:
         self._tick(warp)
         moment = warp.clock[warp.entry]
         access = Access(
-            op, event.at, event.write, E.GENERIC, warp.role, (warp.step, warp.event), warp.entry, moment, warp.fences
+            op,
+            event.at,
+            event.write,
+            E.GENERIC,
+            warp.role,
+            (warp.step, warp.event),
+            warp.entry,
+            moment,
+            warp.fences,
         )
         self._touch(warp, access)
         return True
@@ -326,7 +336,9 @@ class Run:
     def issue(self, warp: Warp, op: Op, event: E.Issue) -> bool:
         warp.started += 1
         for at in event.operands:
-            access = Access(op, at, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.products, warp.started, -1)
+            access = Access(
+                op, at, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.products, warp.started, -1
+            )
             self._touch(warp, access)
         return True
 
@@ -339,7 +351,9 @@ class Run:
         if warp.number:
             return True
         warp.copied += 1
-        access = Access(op, event.source, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.copies, warp.copied, -1)
+        access = Access(
+            op, event.source, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.copies, warp.copied, -1
+        )
         self._touch(warp, access)
         return True
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from tegula.check import events as E
+from tegula.check.counts import check_counts
 from tegula.check.forms import Forms
 from tegula.check.launches import Values, launches
 from tegula.check.limits import check_limits
@@ -75,6 +76,8 @@ class _Check:
             if found is not None:
                 return found
         self._covered()
+        rows = [(role.name, region) for role, region in zip(self.roles, self.program.roles, strict=True)]
+        check_counts(self.forms, self.program.followed, rows, [v for v, *_ in self.barriers])
         premises = (REFILL,) if not self.strict and _refills(self.kernel) else ()
         return Verdict(PROVED, premises=premises, explored=self.explored)
 
@@ -116,7 +119,7 @@ class _Check:
     def _uniform(self) -> None:
         """C1: all threads of a role go the same way around what roles do to pipes."""
         for op in self.program.followed.controls:
-            if op in self.spread.known.divergent:
+            if op in self.spread.known.divergent and not self.program.followed.touches_only(op):
                 raise Unproved(
                     "divergent",
                     "threads of a role part here, around what the role does to pipes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tegula.check import events as E
 from tegula.dataclass import dataclass
@@ -30,7 +30,7 @@ class Followed:
         self.tracked = tracked(places)
         self.flying = flying(kernel, self.users)
         self._loud: dict[Op, bool] = {}
-        self.controls = [op for op in kernel.walk() if isinstance(op, CONTROL) and self.loud(op)]
+        self.controls = [op for op in _of_groups(kernel.body) if isinstance(op, CONTROL) and self.loud(op)]
         self.needed = self._needed()
 
     def acts(self, op: Op) -> bool:
@@ -39,7 +39,7 @@ class Followed:
             return False
         if isinstance(op, BufView | BufReshape | StackNew) or not E.has_events(op):
             return False
-        memory = [v for v in (*op.operands, *op.results) if isinstance(v.type, BufType | StackType)]
+        memory = [v for v in _values(op) if isinstance(v.type, BufType | StackType)]
         return not memory or multiplies(op) or any(root(v) in self.tracked for v in memory)
 
     def loud(self, op: Op) -> bool:
@@ -53,12 +53,18 @@ class Followed:
             )
         return self._loud[op]
 
+    def touches_only(self, op: Op) -> bool:
+        """Whether all that control flow decides about is what threads read and write."""
+        loud = [o for region in op.regions for o in region.walk() if self.acts(o)]
+        numbers = any(r in self.needed for r in op.results)
+        return not numbers and all(E.touches(o) for o in loud)
+
     def _needed(self) -> set[Value]:
         """The scalars that decide what is done, and where."""
         found: set[Value] = set()
         queue = [
             v
-            for op in self.kernel.walk()
+            for op in _of_groups(self.kernel.body)
             if not isinstance(op, Roles) and self.loud(op)
             for v in self._inputs(op)
         ]
@@ -130,12 +136,27 @@ def _around(loop: Op, k: int) -> list[Value]:
 def numbers(op: Op) -> list[Value]:
     """The integers that say what an op does, and where: its own, and those of the views it works on."""
     out: list[Value] = []
-    for v in (*op.operands, *op.results):
+    for v in _values(op):
         while isinstance(v.owner, BufView | BufReshape):
             if isinstance(v.owner, BufView):
                 out += v.owner.operands[1:]
             v = v.owner.operands[0]
     return out + [op.operands[k] for k in E.NUMBERS.get(type(op), ())]
+
+
+def _of_groups(region: Region) -> Iterator[Op]:
+    """The ops that groups of threads do, without those that each lane does on its own."""
+    for op in region.ops:
+        yield op
+        if isinstance(op, (*CONTROL, Roles)):
+            for inner in op.regions:
+                yield from _of_groups(inner)
+
+
+def _values(op: Op) -> list[Value]:
+    """What an op names, and what those nested in it do, which are no control flow of roles."""
+    inner = () if isinstance(op, CONTROL) else op.walk()
+    return list(dict.fromkeys(v for o in (op, *inner) for v in (*o.operands, *o.results)))
 
 
 def tracked(places: Mapping[Value, Place]) -> set[Value]:

@@ -94,6 +94,8 @@ class Program:
 
     def _step(self, op: Op) -> Callable[[Env, Trace, Launch], None] | None:
         if isinstance(op, CONTROL):
+            if self.followed.touches_only(op) and self.followed.loud(op):
+                return self._maybe(op)
             wanted = self.followed.loud(op) or any(r in self.followed.needed for r in op.results)
             return _CONTROLS[type(op)](self, op) if wanted else None
         if self.followed.loud(op):
@@ -178,6 +180,17 @@ class Program:
                 "let loops and conditions around pipes depend on kernel arguments, shapes and block indices alone",
             )
         return x
+
+    def _maybe(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
+        """Threads may read and write in there, or not: they are taken to do so, once."""
+
+        def run(env: Env, trace: Trace, launch: Launch) -> None:
+            for region in op.regions:
+                self.entered[region] = 1
+                for step in self._steps(region):
+                    step(env, trace, launch)
+
+        return run
 
     def for_loop(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
         (body,) = op.regions

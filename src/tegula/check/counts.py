@@ -1,0 +1,305 @@
+"""How often roles wait for barriers and arrive at them, as formulas in what a launch decides: all who share a barrier
+must do so equally often, in every launch (conditions C1 and C2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tegula.check.forms import Form, Forms, Term
+from tegula.check.slices import Followed
+from tegula.check.verdict import Unproved
+from tegula.dataclass import dataclass
+from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.control import For, If, While
+from tegula.ops.schedule import MbarrierArrive, MbarrierExpect, MbarrierWait
+
+Product = frozenset[tuple[Any, int]]
+"""Atoms and their powers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A sum of products of atoms, each with a factor. Atoms: ("trips", span, step), how often a loop runs; ("positive",
+    form) and ("zero", form), 1 or 0; sums over a loop and conditions that are not resolved."""
+
+    parts: frozenset[tuple[Product, int]] = frozenset()
+
+    def __add__(self, other: Count) -> Count:
+        found = dict(self.parts)
+        for product, factor in other.parts:
+            found[product] = found.get(product, 0) + factor
+        return Count(frozenset((p, f) for p, f in found.items() if f))
+
+    def __mul__(self, other: Count) -> Count:
+        out = Count()
+        for p, f in self.parts:
+            for q, g in other.parts:
+                out += Count(frozenset({(_times(p, q), f * g)}))
+        return out
+
+    def negated(self) -> Count:
+        """1 minus the count: of a condition, its opposite."""
+        return ONE + Count(frozenset((p, -f) for p, f in self.parts))
+
+
+NOTHING = Count()
+ONE = Count(frozenset({(frozenset(), 1)}))
+
+
+def _atom(*parts: Any) -> Count:
+    return Count(frozenset({(frozenset({(parts, 1)}), 1)}))
+
+
+def _number(n: int) -> Count:
+    return Count(frozenset({(frozenset(), n)})) if n else NOTHING
+
+
+def _times(p: Product, q: Product) -> Product:
+    """A condition holds or not, however often it is asked for; a loop that runs has a positive span."""
+    powers = dict(p)
+    for atom, n in q:
+        powers[atom] = powers.get(atom, 0) + n if atom[0] == "trips" else 1
+    spans = {atom[1].divided(atom[1].content) for atom in powers if atom[0] == "trips"}
+    return frozenset((a, n) for a, n in powers.items() if not (a[0] == "positive" and a[1] in spans))
+
+
+class Counter:
+    """Counts what roles do to one barrier."""
+
+    def __init__(self, forms: Forms, followed: Followed) -> None:
+        self.forms, self.followed = forms, followed
+
+    def count(self, region: Region, kinds: tuple[type[Op], ...], barrier: Value) -> Count:
+        """How often ops of the kinds run in a region."""
+        total = NOTHING
+        for op in region.ops:
+            if isinstance(op, kinds) and op.operands[0] is barrier:
+                total += ONE
+            elif isinstance(op, If | For | While) and self.followed.loud(op):
+                total += self._control(op, kinds, barrier)
+        return total
+
+    def _control(self, op: Op, kinds: tuple[type[Op], ...], barrier: Value) -> Count:
+        if isinstance(op, If):
+            then, other = (self.count(r, kinds, barrier) for r in op.regions)
+            if then == other:
+                return then
+            holds = self.condition(op.operands[0])
+            return holds * then + holds.negated() * other
+        if isinstance(op, For):
+            return self._loop(op, self.count(op.regions[0], kinds, barrier))
+        shape, body = loop_shape(self.forms, op)
+        inner = self.count(body, kinds, barrier)
+        return _atom("while", shape) * inner if inner != NOTHING else NOTHING
+
+    def _loop(self, op: Op, inner: Count) -> Count:
+        """The sum over all rounds. What holds in the first round alone counts once."""
+        start, stop, step = (self.forms.of(v) for v in op.operands[:3])
+        span = stop - start
+        if step.number is not None and step.number < 0:
+            span, step = start - stop, step.times(-1)
+        index = self.forms.of(op.regions[0].args[0])
+        first = {("zero", index - start), ("zero", start - index)}
+        total = NOTHING
+        for product, factor in inner.parts:
+            outside = frozenset((a, n) for a, n in product if not _mentions(a, index))
+            inside = product - outside
+            if not inside:
+                rounds = _trips(span, step)
+            elif len(inside) == 1 and next(iter(inside))[0] in first:
+                rounds = _positive(span)
+            else:
+                rounds = _atom("sum", span, step, inside)
+            total += rounds * Count(frozenset({(outside, factor)}))
+        return total
+
+    def condition(self, value: Value) -> Count:
+        """1 where it holds, else 0."""
+        op = value.owner
+        if isinstance(op, S.Const):
+            return ONE if op.attrs["value"] else NOTHING
+        if isinstance(op, S.Not):
+            return self.condition(op.operands[0]).negated()
+        if isinstance(op, S.And):
+            return self.condition(op.operands[0]) * self.condition(op.operands[1])
+        if isinstance(op, S.Or):
+            a, b = (self.condition(v).negated() for v in op.operands)
+            return (a * b).negated()
+        if isinstance(op, S.Cmp) and getattr(op.operands[0].type, "kind", "f") == "i":
+            return _compared(op.attrs["pred"], *(self.forms.of(v) for v in op.operands))
+        return _atom("condition", self.forms.of(value))
+
+
+def _compared(pred: str, a: Form, b: Form) -> Count:
+    if pred in ("eq", "ne"):
+        same = _zero(a - b)
+        return same if pred == "eq" else same.negated()
+    if pred in ("lt", "gt"):
+        return _positive(b - a if pred == "lt" else a - b)
+    return _positive(a - b if pred == "le" else b - a).negated()
+
+
+def _zero(form: Form) -> Count:
+    if form.number is not None:
+        return ONE if form.number == 0 else NOTHING
+    return _atom("zero", min(form, form.times(-1), key=hash))
+
+
+def _positive(form: Form) -> Count:
+    if form.number is not None:
+        return ONE if form.number > 0 else NOTHING
+    return _atom("positive", form.divided(form.content))
+
+
+def _trips(span: Form, step: Form) -> Count:
+    if span.number is not None and step.number is not None:
+        return _number(max(0, -(-span.number // step.number)))
+    by = step.number
+    if by is None or span.content % by:
+        return _atom("trips", span, step)
+    times = span.content // by
+    return _number(times) * _atom("trips", span.divided(span.content), Form(1))
+
+
+def _mentions(part: Any, index: Form) -> bool:
+    """Whether an atom, or a form or term in it, depends on the index of a loop."""
+    ((term, _),) = index.terms
+    if isinstance(part, Form):
+        return any(t == term or any(_mentions(p, index) for p in t.parts) for t, _ in part.terms)
+    if isinstance(part, Term):
+        return part == term or any(_mentions(p, index) for p in part.parts)
+    return isinstance(part, tuple | frozenset) and any(_mentions(p, index) for p in part)
+
+
+# Loops with a condition ----------------------------------------------------------------------------------------------
+
+
+def loop_shape(forms: Forms, loop: Op) -> tuple[Any, Region]:
+    """What decides how often a `while` loop runs, alike for loops that are; and the region that its rounds run."""
+    test, body = loop.regions
+    leaving = _leaves_at_the_top(loop)
+    if leaving is not None:
+        return _Shape(forms, loop, leaving.regions[1].terminator.operands, leaving).key(
+            leaving.operands[0], True
+        ), leaving.regions[1]
+    return _Shape(forms, loop, body.terminator.operands, None).key(test.terminator.operands[0], False), body
+
+
+def _leaves_at_the_top(loop: Op) -> Op | None:
+    """The `if` of `while True: if ...: break`, whose other branch is all of the round."""
+    test, body = loop.regions
+    asked = test.terminator.operands[0].owner
+    if not isinstance(asked, S.Not) or asked.operands[0] not in test.args:
+        return None
+    k = test.args.index(asked.operands[0])
+    start, end = loop.operands[k].owner, body.terminator.operands[k].owner
+    if not (
+        isinstance(start, S.Const) and not start.attrs["value"] and isinstance(end, If) and end.parent is body
+    ):
+        return None
+    place = end.results.index(body.terminator.operands[k])
+    yes, no = (r.terminator.operands[place].owner for r in end.regions)
+    left = (
+        isinstance(yes, S.Const) and yes.attrs["value"] and isinstance(no, S.Const) and not no.attrs["value"]
+    )
+    whole = list(body.terminator.operands) == list(end.results)
+    return end if left and whole else None
+
+
+class _Shape:
+    """Expressions over what a loop carries, by its place."""
+
+    def __init__(self, forms: Forms, loop: Op, ends: Sequence[Value], leaving: Op | None) -> None:
+        self.forms, self.loop, self.ends, self.leaving = forms, loop, ends, leaving
+        self.places: dict[Value, int] = {}
+        for region in loop.regions:
+            self.places.update({v: k for k, v in enumerate(region.args)})
+        self.order: list[int] = []
+
+    def key(self, condition: Value, negated: bool) -> Any:
+        """The condition, and start and end of what it depends on, in the order met."""
+        said = self._truth(condition, negated)
+        out: list[Any] = [said]
+        for k in self.order:
+            out.append((self.forms.of(self.loop.operands[k]), self._expression(self.ends[k])))
+        return tuple(out)
+
+    def _truth(self, value: Value, negated: bool) -> Any:
+        op = value.owner
+        if isinstance(op, S.Not):
+            return self._truth(op.operands[0], not negated)
+        if isinstance(op, S.Cmp):
+            pred = OPPOSITE[op.attrs["pred"]] if negated else op.attrs["pred"]
+            return (pred, *(self._expression(v) for v in op.operands))
+        return ("not", self._expression(value)) if negated else self._expression(value)
+
+    def _expression(self, value: Value) -> Any:
+        if value in self.places:
+            k = self.places[value]
+            if k not in self.order:
+                self.order.append(k)
+            return ("carried", self.order.index(k))
+        op = value.owner
+        inside = isinstance(op, Op) and any(r is op.parent or _within(op, r) for r in self.loop.regions)
+        if not inside or not isinstance(op, Op):
+            return self.forms.of(value)
+        if isinstance(op, If):
+            k = op.results.index(value)
+            branches = (self._expression(r.terminator.operands[k]) for r in op.regions)
+            return ("if", self._truth(op.operands[0], False), *branches)
+        if op.regions or (isinstance(op, For | While)):
+            return ("value", value)
+        attrs = tuple(sorted((k, repr(v)) for k, v in op.attrs.items()))
+        return (op.NAME, attrs, *(self._expression(v) for v in op.operands))
+
+
+OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+
+
+def _within(op: Op, region: Region) -> bool:
+    at = op.parent
+    while at is not None and at is not region:
+        at = at.parent.parent if at.parent is not None else None
+    return at is region
+
+
+# The conditions ------------------------------------------------------------------------------------------------------
+
+ARRIVALS = (MbarrierArrive, MbarrierExpect)
+
+
+def check_counts(
+    forms: Forms, followed: Followed, roles: Sequence[tuple[str, Region]], barriers: Iterable[Value]
+) -> None:
+    """Unproved where two roles wait for or arrive at a barrier, and it is not sure that both do so equally often."""
+    counter = Counter(forms, followed)
+    for barrier in barriers:
+        found: list[tuple[str, Op, Count]] = []
+        for name, region in roles:
+            for kinds, verb in (((MbarrierWait,), "waits for"), (ARRIVALS, "arrives at")):
+                count = counter.count(region, kinds, barrier)
+                if count != NOTHING:
+                    found.append((f"{name} {verb} it", _where(region, kinds, barrier), count))
+        if found and any(count != found[0][2] for *_, count in found):
+            (first, at, count), *rest = found
+            other, there, _ = next(row for row in rest if row[2] != count)
+            raise Unproved(
+                "counts",
+                f"whether {first} and {other} equally often is not known, for {barrier.name or 'a barrier'}",
+                at.loc,
+                "give the loops of all roles of a pipe the same bounds, written with the same arguments",
+                ((there.loc, "the other loop"),),
+            )
+
+
+def _where(region: Region, kinds: tuple[type[Op], ...], barrier: Value) -> Op:
+    """The innermost loop around the first such op, else the op."""
+    op = next(op for op in region.walk() if isinstance(op, kinds) and op.operands[0] is barrier)
+    at = op.parent
+    while at is not None and at is not region and at.parent is not None:
+        if isinstance(at.parent, For | While):
+            return at.parent
+        at = at.parent.parent
+    return op
