@@ -137,11 +137,41 @@ def nested(a: tg.array2d[D], n: int, c: tg.array[D]):
     tg.tile_store(c, t)
 
 
+@tg.kernel
+def counted_apart(a: tg.array2d[D], n: int, c: tg.array[D]):
+    i = tg.tid()
+    x = a[0, i]
+    for _ in range(i % 4 * n):
+        x = tg.sin(x * 0.9 + a[1, i])
+    x += tg.tile_sum(tg.tile(x))[0] * 0.1
+    for _ in range(n):
+        x = tg.sin(x * 0.9 + a[0, i])
+    c[i] = x
+
+
+@tg.kernel
+def alike_in_some_lanes(a: tg.array2d[D], n: int, c: tg.array[D]):
+    i, j = tg.tid()
+    for p in range(j % 3):
+        x = a[1, p]
+        y = a[0, 1]
+        for _ in range(n):
+            x = tg.sin(x * x + 0.5)
+            y = tg.sin(y * y + 0.5)
+        c[i * 8 + j] = x * a[0, j] + y
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_values_that_are_carried_and_not_linear(count: int) -> None:
     check(recurrent, (1, 32), random(8, 8), random(8, 4), count, zeros(8, 4))
     check(counted_by_lanes, 8, random(2, 8), count, zeros(8), block_dim=4)
     check(until_small, (2, 8), random(2, 4, scale=0.5), min(count, 3), zeros(8), block_dim=8)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 17, 65])
+def test_lanes_with_rounds_of_their_own(count: int) -> None:
+    check(counted_apart, 16, random(2, 16), count, zeros(16), block_dim=8)
+    check(alike_in_some_lanes, (2, 8), random(2, 8), count, zeros(16), block_dim=8)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 40])

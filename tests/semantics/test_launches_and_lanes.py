@@ -190,6 +190,41 @@ def test_provably_the_same_lane_needs_no_order() -> None:
 
 
 @tg.kernel
+def same_lane_later(o: tg.array[int], n: int):
+    i, j = tg.tid()
+    t = tg.tile_zeros(20, dtype=int, storage="shared")
+    k = j + 4
+    o[j] = k
+    total = tg.tile_sum(tg.tile_load(o, shape=16))[0]
+    if j < n:
+        t[k] = total + j
+        o[j] = t[k]
+
+
+def test_an_index_from_before_a_uniform_point_still_tells_lanes_apart() -> None:
+    (o,) = agree(same_lane_later, [tg.zeros(16, dtype=int), 3], 1, 16, tiled=True)
+    assert o.tolist() == [184, 185, 186, *range(7, 20)]
+
+
+@tg.kernel
+def halved_later(o: tg.array[int], n: int):
+    i, j = tg.tid()
+    t = tg.tile_zeros(16, dtype=int, storage="shared")
+    k = j // 2
+    o[j] = k
+    total = tg.tile_sum(tg.tile_load(o, shape=16))[0]
+    if j < n:
+        t[k] = total + j
+        o[j] = t[k]
+
+
+def test_an_index_from_before_a_uniform_point_that_two_lanes_share_is_refused() -> None:
+    with pytest.raises(tg.CompileError) as raised:
+        tg.launch_tiled(halved_later, dim=1, inputs=[tg.zeros(16, dtype=int), 3], block_dim=16)
+    assert raised.value.CODE == "unordered-access"
+
+
+@tg.kernel
 def partial(sums: tg.array[int], highest: tg.array[int], all: tg.array[int], arg: tg.array[int]):
     i = tg.tid()
     t = tg.tile(10 - i)

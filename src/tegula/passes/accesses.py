@@ -10,7 +10,7 @@ from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate
 from tegula.ops.control import For, If
 from tegula.ops.convert import Cast
 from tegula.ops.indexing import nonnegative
-from tegula.ops.lane import LaneIndex, Tid
+from tegula.ops.lane import LaneIndex, Lanes, Tid
 from tegula.ops.roles import WARP, Roles
 from tegula.ops.scalar import Add, Cmp, Const, Mul, Neg, Sub
 from tegula.passes.promote_buffers import root
@@ -114,6 +114,9 @@ def injective(value: Value, known: Uniformity, within: Op | None) -> bool:
         return _is_lane(value, owner, known)
     if isinstance(owner, LaneIndex):
         return True
+    if isinstance(owner, Lanes):
+        given = owner.regions[0].terminator.operands[owner.results.index(value)]
+        return injective(given, known, within)
     if isinstance(owner, Cast):
         to, source = owner.attrs["to"], owner.operands[0].type
         widens = isinstance(source, DType) and source.is_int and to.is_int and to.bits >= source.bits

@@ -7,7 +7,7 @@ there."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 
 from tegula.dataclass import dataclass
@@ -176,16 +176,19 @@ def _keep(kernel: Kernel, replay: Replay, known: Uniformity) -> None:
     loop, count = replay.again, replay.count
     if _memory(loop) is not None or not all(_can_keep(r.type) for r in loop.results):  # type: ignore[arg-type]
         return
-    size = sum(_bytes(r, known, kernel.launch.block_dim) for r in loop.results)
+    parted = _divergent_above(replay.backwards, known)
+    apart = {r for r in loop.results if parted or known.varying(r)}
+    lanes = kernel.launch.block_dim
+    size = sum(_bytes(r, lanes if r in apart else 1) for r in loop.results)
     most = min(MOST_KEPT, KEPT_BYTES // 2 // max(1, size))
     if most < 2:
         return
-    outermost = _divergent_above(replay.backwards, known) or replay.backwards
+    outermost = parted or replay.backwards
     b = _before(outermost)
     far, near = (
-        [_object(b, r, most, known, kernel.launch.block_dim) for r in loop.results] for _ in range(2)
+        [_object(b, r, (most, lanes) if r in apart else (most,)) for r in loop.results] for _ in range(2)
     )
-    kept = _Kept(b.one(LaneIndex, []), known)
+    kept = _Kept(b.one(LaneIndex, []), apart)
     _insert(b, outermost)
     b = _before(replay.backwards)
     t = element(count.type)
@@ -240,11 +243,12 @@ def _can_keep(t: Type) -> bool:
     return is_element(t) or (isinstance(t, TileType) and not t.partial)
 
 
-def _bytes(value: Value, known: Uniformity, lanes: int) -> int:
+def _bytes(value: Value, places: int) -> int:
+    """The size of what one round leaves of a carried value, an element in so many places or a tile."""
     t = value.type
     if isinstance(t, TileType):
         return t.size * element_bytes(t.dtype)
-    return element_bytes(element(t)) * (lanes if known.varying(value) else 1)
+    return element_bytes(element(t)) * places
 
 
 def _divergent_above(op: Op, known: Uniformity) -> Op | None:
@@ -257,22 +261,20 @@ def _divergent_above(op: Op, known: Uniformity) -> Op | None:
         at = at.parent.parent
 
 
-def _object(b: KernelBuilder, like: Value, most: int, known: Uniformity, lanes: int) -> Value:
-    """A tile object for what one carried value is in some rounds."""
+def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
+    """A tile object for what one carried value is in shape[0] rounds. `shape`: of an object for elements."""
     t = like.type
-    if isinstance(t, TileType):
-        made = TileType(t.dtype, (most, t.size))
-    else:
-        made = TileType(element(t), (most, lanes) if known.varying(like) else (most,))
+    made = TileType(t.dtype, (shape[0], t.size)) if isinstance(t, TileType) else TileType(element(t), shape)
     return b.one(BufNew, [b.one(TileEmpty, [], {"type": made})], {"storage": "register"})
 
 
 class _Kept:
-    """Writes and reads what is kept of carried values; `lane` is the number of the lane."""
+    """Writes and reads what is kept of carried values; `lane` is the number of the lane, `apart` are those that each
+    lane keeps for itself: they differ between lanes, or some lanes keep them while others do not."""
 
-    def __init__(self, lane: Value, known: Uniformity) -> None:
+    def __init__(self, lane: Value, apart: Collection[Value]) -> None:
         self.lane = lane
-        self.known = known
+        self.apart = apart
 
     def run(
         self,
@@ -319,7 +321,7 @@ class _Kept:
         return b.one(BufGet, [target, place, *self._of_lane(like)])
 
     def _of_lane(self, like: Value) -> list[Value]:
-        return [self.lane] if self.known.varying(like) else []
+        return [self.lane] if like in self.apart else []
 
 
 def _part(b: KernelBuilder, target: Value, place: Value, size: int) -> Value:
