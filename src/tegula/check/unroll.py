@@ -126,7 +126,7 @@ class Program:
     def _event(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
         """The op is noted; what it does is looked up by the numbers that it depends on."""
         given = numbers(op)
-        known: dict[tuple[int, ...], Done] = {}
+        known: dict[tuple[Any, ...], Done] = {}
         acts, flown = self.followed.acts(op), [v for v in op.operands if v in self.followed.flying]
         special = flown or multiplies(op) or isinstance(op, ProductWait)
 
