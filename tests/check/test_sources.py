@@ -196,3 +196,78 @@ def test_who_does_the_work_of_a_role(name: str) -> None:
     assert answers == [only_starts_copies(region) for region in roles.regions]
     assert answers[0]
     assert not answers[-1]
+
+
+# Limits --------------------------------------------------------------------------------------------------------------
+
+
+def many_roles(roles: int) -> Any:
+    """Roles of two warps, each with a pipe of its own whose tiles both warps add up."""
+    lines = ["def kernel(out: tg.array1d[float]):"]
+    lines += [f"    p{r} = tg.tile_pipe(shape=(64,), dtype=float, stages=2)" for r in range(roles)]
+    for r in range(roles):
+        lines += [
+            f"    with tg.role('r{r}', warps=2):",
+            f"        tg.tile_pipe_push(p{r}, tg.tile_ones(shape=(64,), dtype=float))",
+            f"        tg.tile_store(out, tg.tile_sum(tg.tile_pipe_pop(p{r})), offset=({r},))",
+        ]
+    text = "\n".join(lines)
+    names: dict[str, Any] = {"tg": tg}
+    exec(text, names)
+    return tg.kernel(names["kernel"], source=text)
+
+
+def test_named_barriers() -> None:
+    assert verdict(many_roles(8)).proved
+    found = verdict(many_roles(16))
+    assert (found.status, found.kind) == ("refuted", "budget")
+    assert "named barrier 16" in found.message
+
+
+def loops(outer: str, inner: str) -> Any:
+    """Two roles whose loops are written so."""
+    text = f"""
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range({outer}):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range({inner}):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+"""
+    names: dict[str, Any] = {"tg": tg}
+    exec(text, names)
+    return tg.kernel(names["kernel"], source=text)
+
+
+@pytest.mark.parametrize(
+    "bounds", ["n", "2 * n + 1", "n // 3", "n - 1, -1, -1", "0, n, 3", "n * n", "(n + 63) // 64", "7"]
+)
+def test_bounds_that_are_understood(bounds: str) -> None:
+    assert verdict(loops(bounds, bounds)).proved
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [("2 * n", "n * 2"), ("n - 1, -1, -1", "n"), ("n + 1", "1, n + 2"), ("n + n", "0, 4 * n, 2")],
+)
+def test_bounds_that_are_equal(outer: str, inner: str) -> None:
+    assert verdict(loops(outer, inner)).proved
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"), [("n", "n + 1"), ("n // 2", "n - n // 2"), ("0, n, 2", "n // 2")]
+)
+def test_bounds_that_differ(outer: str, inner: str) -> None:
+    assert verdict(loops(outer, inner)).status == "refuted"
+
+
+def test_more_than_is_unrolled() -> None:
+    found = verdict(loops("100000", "100000"))
+    assert (found.status, found.kind) == ("unproved", "length")
+
+
+def test_a_bound_that_no_launch_is_found_for() -> None:
+    found = verdict(loops("(n * n) % 5 - 1000", "(n * n) % 5 - 1000"))
+    assert (found.status, found.kind) == ("unproved", "unreached")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from tegula.check.counts import ARRIVALS, check_counts
-from tegula.check.forms import Forms
+from tegula.check.forms import Forms, bounded
 from tegula.check.launches import Values, launches
 from tegula.check.limits import check_limits
 from tegula.check.machine import Run
@@ -18,6 +18,7 @@ from tegula.check.verdict import PROVED, REFUTED, UNPROVED, Refuted, Step, Unpro
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufRead
+from tegula.ops.control import For
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait
 from tegula.passes.groups import group_of
@@ -26,6 +27,7 @@ from tegula.passes.promote_buffers import root
 from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType
 
+SIMPLE = "let loops and conditions around pipes depend on kernel arguments and shapes in a simple way"
 SHOWN = 8
 """Steps of a counterexample."""
 REFILL = "a stage that threads have read is filled again by a bulk copy once they have arrived, without a proxy fence"
@@ -93,8 +95,13 @@ class _Check:
         try:
             traces = [self.program.trace(region, values) for region in self.program.roles]
             self._run(traces, False).play()
-        except TooLong:
-            return None
+        except TooLong as e:
+            raise Unproved(
+                "length",
+                "the roles do more than is unrolled, in a small launch already",
+                e.op.loc,
+                "let the loops of roles run as often as an argument or a shape says",
+            ) from e
         except Refuted as e:
             return _refuted(e, self._counterexample(traces, e), launch, self.explored)
         self.launches += 1
@@ -140,8 +147,20 @@ class _Check:
                         "unreached",
                         "no launch that was tried leads here",
                         op.loc,
-                        "let loops and conditions around pipes depend on kernel arguments and shapes in a simple way",
+                        SIMPLE,
                     )
+            self._rounds(op)
+
+    def _rounds(self, op: Op) -> None:
+        """A loop has been run often enough for all stages to be used again, unless it cannot."""
+        rounds = self.program.entered.get(op.regions[-1], 0)
+        if op.NAME == "if" or rounds > max(n for _, n, _ in self.barriers):
+            return
+        if isinstance(op, For) and all(bounded(self.forms.of(v)) for v in op.operands[:3]):
+            return
+        raise Unproved(
+            "unreached", f"no launch that was tried runs this loop more than {rounds} times", op.loc, SIMPLE
+        )
 
 
 def _refuted(
