@@ -63,3 +63,35 @@ def test_doctor_finds_ptxas_on_the_path(kept: Cache, tmp_path: Path, monkeypatch
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("COLUMNS", "300")
     assert str(program) in invoke("doctor").output
+
+
+def test_check(tmp_path: Path) -> None:
+    """Every kernel with roles, with what is wrong about it."""
+    program = """
+import tegula as tg
+
+def copies(first):
+    @tg.kernel
+    def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+        pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+        with tg.ws(0):
+            for k in range(n):
+                tg.tile_pipe_load(pipe, x, offset=(k, 0))
+        with tg.ws(1):
+            for k in range(first, n):
+                tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+    return kernel
+
+right = copies(0)
+"""
+    file = tmp_path / "kernels.py"
+    file.write_text(program)
+    result = invoke("check", str(file))
+    assert result.exit_code == 0
+    assert "kernel: proved (" in result.output
+    assert "1 checked, 0 not proved" in result.output
+    file.write_text(program + "wrong = copies(1)\n")
+    result = invoke("check", str(file))
+    assert result.exit_code == 1
+    assert "error[schedule-refuted]" in result.output
+    assert "2 checked, 1 not proved" in result.output

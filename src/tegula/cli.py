@@ -1,4 +1,4 @@
-"""The command line: `tegula demo`, `tegula doctor`, `tegula cache`.
+"""The command line: `tegula demo`, `tegula doctor`, `tegula check`, `tegula cache`.
 
 Commands import what they need when they run, so that `tegula --help` answers at once."""
 
@@ -74,6 +74,36 @@ def doctor() -> None:
     table.add_row("ptxas", _ptxas())
     _console().print(table)
     sys.exit(0 if usable else 1)
+
+
+@main.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--target", default="sm_90a", show_default=True, help="The GPU generation.")
+def check(file: str, target: str) -> None:
+    """Check the schedule of every kernel with roles in FILE, which is run as a module.
+
+    Exits with 1 if one is not proved to be right."""
+    import runpy
+
+    from tegula.errors import TegulaError
+    from tegula.runtime.kernel import Kernel
+
+    kernels = [x for x in runpy.run_path(file).values() if isinstance(x, Kernel) and x.has_roles]
+    wrong = 0
+    for kernel in dict.fromkeys(kernels):
+        try:
+            verdict = kernel.check(target=target)
+            verdict.require()
+        except TegulaError as error:
+            wrong += 1
+            click.echo(f"{kernel.name}: not proved\n{error}")
+            continue
+        launches, steps = verdict.explored
+        click.echo(f"{kernel.name}: {verdict.status} ({launches} launches, {steps} steps of roles)")
+        for premise in verdict.premises:
+            click.echo(f"  given that {premise}")
+    click.echo(f"{len(dict.fromkeys(kernels))} checked, {wrong} not proved")
+    sys.exit(1 if wrong else 0)
 
 
 @main.group()

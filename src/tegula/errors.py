@@ -375,6 +375,21 @@ class OverwrittenArray(CompileError):
     HELP = "write the result to another array"
 
 
+class ScheduleRefuted(CompileError):
+    """A schedule that goes wrong: roles that hang, or that read and write the same memory at once. The notes say how,
+    step by step."""
+
+    CODE = "schedule-refuted"
+    MESSAGE = "{what}"
+
+
+class ScheduleUnproved(CompileError):
+    """A schedule of which it is not known whether it is right in every launch."""
+
+    CODE = "schedule-unproved"
+    MESSAGE = "{what}"
+
+
 # Launch --------------------------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from tegula.ops.tile import TileEmpty
 from tegula.types import BufType, StackType, TileType
 
 GENERIC, ASYNC = "generic", "async"
-"""The proxies: ordinary loads and stores; bulk copies and tensor cores. PTX ISA, "Memory Consistency Model", "Proxies"."""
+"""The proxies: ordinary loads and stores; bulk copies, tensor cores. PTX ISA, "Memory Consistency Model: Proxies"."""
 
 
 @dataclass(frozen=True, slots=True)

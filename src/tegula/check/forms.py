@@ -202,6 +202,11 @@ class Forms:
         return of_term(Term("load", tuple(self.of(v) for v in op.operands)))
 
 
+def bounded(form: Form) -> bool:
+    """Whether a form has few values: a number, or no more than one by a minimum with it."""
+    return all(t.kind == "min" and any(f.number is not None for f in t.forms()) for t, _ in form.terms)
+
+
 def depth(op: Op) -> int:
     """How many loops stand around an op."""
     n, at = 0, op.parent

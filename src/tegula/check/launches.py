@@ -3,9 +3,9 @@ than twice as many times, in all combinations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import islice, product
+from itertools import chain, islice, product
 
 from tegula.check.forms import Form, Forms, Term
 from tegula.check.slices import Followed
@@ -14,7 +14,10 @@ from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While
 
-MOST = 48
+MOST, MANY = 48, 16
+"""Launches; stages of a ring that are many."""
+SMALL = 4
+"""The targets of a wish that are combined with all others."""
 DEFAULTS = {"block.index": 0, "block.count": 1, "tid": 0}
 OTHERWISE = 1
 """What else a launch decides, where nothing asks for another value."""
@@ -22,9 +25,10 @@ OTHERWISE = 1
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of a launch, by what they are values of."""
+    """The values of a launch, by what they are values of. `all_met`: whether they are all that was wished for."""
 
     known: dict[Term, int] = field(default_factory=dict[Term, int])
+    all_met: bool = True
 
     def of(self, term: Term) -> int:
         return self.known.get(term, DEFAULTS.get(term.kind, OTHERWISE))
@@ -40,24 +44,57 @@ class Wish:
 
 def launches(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterator[Values]:
     """The launches that give what decides about control its interesting values; each once."""
-    wishes = _wishes(forms, followed, stages)
     seen: set[frozenset[tuple[Term, int]]] = set()
-    for wanted in islice(_combinations(wishes), MOST * 4):
-        values = _solved(wishes, wanted)
-        if values is None:
-            continue
+    wished = _new(_wished(forms, followed, stages), seen)
+    return chain(islice(wished, MOST), _new(_plain(forms, followed, stages), seen))
+
+
+def _new(found: Iterable[Values], seen: set[frozenset[tuple[Term, int]]]) -> Iterator[Values]:
+    for values in found:
         key = frozenset(values.known.items())
         if key not in seen:
             seen.add(key)
             yield values
-        if len(seen) >= MOST:
-            return
+
+
+def _wished(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterator[Values]:
+    wishes = _wishes(forms, followed, stages)
+    for wanted in _combinations(wishes):
+        values = _solved(wishes, wanted)
+        if values is not None:
+            yield values
+        if values is not None and not values.all_met:
+            other = _solved(wishes[::-1], wanted[::-1])  # what comes first has its way
+            if other is not None:
+                yield other
+
+
+def _plain(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterator[Values]:
+    """Where integer arguments decide by themselves: all the same, or one of them."""
+    found = (forms.of(v) for v in forms.kernel.params if v in followed.needed)
+    leaves = [t for form in found for t, _ in form.terms]
+    most = 2 * max(stages) + 1
+    for n in _counts(stages) if leaves else ():
+        yield Values(dict.fromkeys(leaves, n))
+        if len(leaves) > 1:
+            yield from (Values({**dict.fromkeys(leaves, most), leaf: n}) for leaf in leaves)
+
+
+def _counts(stages: Sequence[int]) -> list[int]:
+    """How often loops are to run."""
+    found = {0, 1, 2}
+    for s in stages:
+        found |= {max(0, s - 1), s, s + 1, 2 * s + 1}
+    return sorted(found)
 
 
 def _combinations(wishes: Sequence[Wish]) -> Iterator[tuple[int, ...]]:
-    """All targets alike first, the largest last; then each with each."""
+    """Of two wishes each target with each, but for those that are large for both. Of more all targets alike, the
+    largest last, then each with two of the others, then each with each."""
     if len(wishes) <= 2:
-        yield from product(*(w.targets for w in wishes))
+        for places in product(*(range(len(w.targets)) for w in wishes)):
+            if len(places) < 2 or min(places) < SMALL:
+                yield tuple(w.targets[k] for w, k in zip(wishes, places, strict=True))
         return
     most = max(len(w.targets) for w in wishes)
     for k in range(most):
@@ -73,12 +110,13 @@ def _combinations(wishes: Sequence[Wish]) -> Iterator[tuple[int, ...]]:
 
 
 def _wishes(forms: Forms, followed: Followed, stages: Sequence[int]) -> list[Wish]:
-    counts: set[int] = {0, 1, 2}
-    for s in stages:
-        counts |= {max(0, s - 1), s, s + 1, 2 * s + 1}
+    counts = _counts(stages)
+    few = [0, 1, 2]
     found: dict[Form, set[int]] = {}
     for op in followed.controls:
-        for form, targets in _of_control(forms, op, sorted(counts)):
+        # Of rings with many stages, all combinations would be too long.
+        some = few if found and max(stages) > MANY else counts
+        for form, targets in _of_control(forms, op, some):
             start, sign = _at_start(form), 1
             if not any(not _given(leaf) for leaf in start.leaves()):
                 continue
@@ -95,15 +133,20 @@ def _of_control(forms: Forms, op: Op, counts: Sequence[int]) -> Iterator[tuple[F
         start, stop, step = (forms.of(v) for v in op.operands[:3])
         by = step.number
         if by is None or by > 0:
-            yield stop - start, [n * (by or 1) for n in counts]
+            yield stop - start, _multiples(counts, by or 1)
         else:
-            yield start - stop, [-n * by for n in counts]
+            yield start - stop, _multiples(counts, -by)
         return
     conditions = [op.operands[0]] if isinstance(op, If) else [op.regions[0].terminator.operands[0]]
     for condition in conditions:
         yield from _of_condition(
             forms, condition, counts if isinstance(op, While) else (-1, 0, 1, max(counts))
         )
+
+
+def _multiples(counts: Sequence[int], step: int) -> list[int]:
+    """Spans of loops that run so often, with and without a rest."""
+    return [n * step + rest for n in counts for rest in range(min(step, 2))]
 
 
 def _of_condition(
@@ -149,9 +192,10 @@ def _solved(wishes: Sequence[Wish], wanted: Sequence[int]) -> Values | None:
     known: dict[Term, int] = {}
     for wish, target in zip(wishes, wanted, strict=True):
         _solve(wish.form, target, known)
+    met = all(_value_of(wish.form, known) == target for wish, target in zip(wishes, wanted, strict=True))
     if any(term.kind == "shape" and n < 0 for term, n in known.items()):
         return None
-    return Values(known)
+    return Values(known, met)
 
 
 def _given(term: Term) -> bool:
@@ -175,7 +219,7 @@ def _solve(form: Form, target: int, known: dict[Term, int]) -> bool:
         if n is None:
             return False
         rest -= f * n
-    return rest % factor == 0 and _make(term, rest // factor, known)
+    return _make(term, rest // factor, known)
 
 
 @cache

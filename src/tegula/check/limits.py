@@ -108,7 +108,7 @@ def _registers(roles: Op, threads: int) -> None:
     budgets: dict[int, int] = {}
     for (first, warps), asked in zip(roles.attrs["warps"], roles.attrs["registers"], strict=True):
         if asked and not (LEAST <= asked <= MOST and asked % STEP == 0):
-            message = f"a role asks for {asked} registers a thread; multiples of {STEP} from {LEAST} to {MOST} are possible"
+            message = f"a role asks for {asked} registers a thread, not for a multiple of {STEP} from {LEAST} to {MOST}"
             raise Refuted("budget", message, roles.loc, "change registers=")
         for group in range(first // 4, (first + warps + 3) // 4):
             if asked and budgets.setdefault(group, asked) != asked:

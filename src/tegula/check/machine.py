@@ -1,8 +1,8 @@
 """Roles run against each other, each as far as it gets: one run decides, because whoever waits goes on as soon as the
 phase that it waits for has ended, whatever the order.
 
-A role is played by its first two warps and, where it has several warp groups, by the last one; the last of these counts
-for those that are left out. What each has seen of the others is a vector clock, so that one run shows the races of all."""
+A role is played by its first two warps and, where it has several warp groups, by the last one; the last of these
+counts for those left out. What each has seen of the others is a vector clock: one run shows the races of all."""
 
 from __future__ import annotations
 
@@ -10,67 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tegula.check import events as E
+from tegula.check.ending import check_end, deadlock
 from tegula.check.memory import Access, Clock, Memory, Race
+from tegula.check.state import Phase, Role, Warp, named, plays
 from tegula.check.unroll import Trace
 from tegula.check.verdict import Refuted, Step
-from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
-from tegula.passes.groups import Group
 from tegula.source import Location
 
 Places = tuple[tuple[Location, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Role:
-    """A role as it is emitted. `one_warp`: whether its first warp does all, and the others nothing."""
-
-    name: str
-    group: Group
-    one_warp: bool
-
-
-@dataclass(slots=True)
-class Warp:
-    """A warp that plays in a role; `weight`: how many it stands for. `step`, `event`: where it is in the trace. How often
-    it has waited for and arrived at each barrier; of its products and copies out, how many it has started."""
-
-    role: int
-    weight: int
-    number: int
-    entry: int
-    fences: int
-    products: int
-    copies: int
-    clock: Clock
-    step: int = 0
-    event: int = 0
-    met: bool = False
-    waits: dict[int, int] = field(default_factory=dict[int, int])
-    first: dict[int, int] = field(default_factory=dict[int, int])
-    arrivals: dict[int, int] = field(default_factory=dict[int, int])
-    started: int = 0
-    copied: int = 0
-
-
-@dataclass(slots=True)
-class Phase:
-    """A barrier of one stage. `number`: of the phase it is in; what of it is still to come; what those knew who arrived,
-    by phase. `waited`: who went past which phase, and when."""
-
-    barrier: Value
-    stage: int
-    count: int
-    entry: int
-    number: int = 0
-    pending: int = 0
-    announced: int = 0
-    copied: int = 0
-    clock: Clock = field(default_factory=list[int])
-    ended: list[Clock] = field(default_factory=list[Clock])
-    waited: dict[int, list[tuple[Warp, int]]] = field(default_factory=dict[int, list[tuple[Warp, int]]])
-    last: Op | None = None
-    copies: list[tuple[int, Op]] = field(default_factory=list[tuple[int, Op]])
 
 
 class Run:
@@ -90,8 +38,8 @@ class Run:
         self.record = record
         self.phases: list[Phase] = []
         self.bases: dict[Value, int] = {}
-        plays = [_plays(role) for role in roles]
-        warps = sum(len(p) for p in plays)
+        weights = [plays(role) for role in roles]
+        warps = sum(map(len, weights))
         width = 4 * warps + sum(stages for _, stages, _ in barriers)
         for barrier, stages, arrivals in barriers:
             self.bases[barrier] = len(self.phases)
@@ -101,8 +49,8 @@ class Run:
                     Phase(barrier, stage, arrivals, entry, pending=arrivals, clock=[0] * width)
                 )
         self.warps: list[Warp] = []
-        for r, weights in enumerate(plays):
-            for k, weight in enumerate(weights):
+        for r, each in enumerate(weights):
+            for k, weight in enumerate(each):
                 e = 4 * len(self.warps)
                 self.warps.append(Warp(r, weight, k, e, e + 1, e + 2, e + 3, [0] * width))
 
@@ -112,11 +60,11 @@ class Run:
             moved = [self._advance(warp) for warp in self.warps]
             if not any(moved):
                 break
-        if any(not self._ended(warp) for warp in self.warps):
-            raise self._deadlock()
-        self._check_end()
+        if any(not self.ended(warp) for warp in self.warps):
+            raise deadlock(self)
+        check_end(self)
 
-    def _ended(self, warp: Warp) -> bool:
+    def ended(self, warp: Warp) -> bool:
         return warp.step >= len(self.traces[warp.role].steps)
 
     def _advance(self, warp: Warp) -> bool:
@@ -137,7 +85,7 @@ class Run:
 
     # Barriers --------------------------------------------------------------------------------------------------------
 
-    def _phase(self, op: Op, barrier: Value, stage: int) -> tuple[int, Phase]:
+    def phase(self, op: Op, barrier: Value, stage: int) -> tuple[int, Phase]:
         count = len(self.phases)
         at = self.bases[barrier] + stage
         if stage < 0 or at >= count or self.phases[at].barrier is not barrier:
@@ -150,13 +98,13 @@ class Run:
         return at, self.phases[at]
 
     def wait(self, warp: Warp, op: Op, event: E.Wait) -> bool:
-        at, phase = self._phase(op, event.barrier, event.stage)
+        at, phase = self.phase(op, event.barrier, event.stage)
         before = warp.waits.get(at, 0)
         wanted = before - warp.first.setdefault(at, event.parity)
         if wanted & 1 != event.parity:
             raise Refuted(
                 "phase",
-                f"{self._who(warp)} waits for parity {event.parity} of {_named(phase)}, where its wait number "
+                f"{self.who(warp)} waits for parity {event.parity} of {named(phase)}, where its wait number "
                 f"{before + 1} is for phase {wanted}, of parity {wanted & 1}",
                 op.loc,
                 "the parity to wait for flips each time the ring starts anew",
@@ -175,14 +123,14 @@ class Run:
 
     def _aliased(self, warp: Warp, op: Op, phase: Phase, wanted: int) -> Refuted:
         """The parity says the opposite of what is meant."""
-        who = self._who(warp)
+        who = self.who(warp)
         if phase.number < wanted:
-            said = f"{who} waits for phase {wanted} of {_named(phase)}, which is in phase {phase.number}: parity lets it pass"
+            said = f"parity lets {who}, which waits for phase {wanted} of {named(phase)}, pass in phase {phase.number}"
         else:
-            said = f"phase {wanted + 1} of {_named(phase)} ends before {who} has waited for phase {wanted}"
+            said = f"phase {wanted + 1} of {named(phase)} ends before {who} has waited for phase {wanted}"
         return Refuted(
             "aliasing",
-            f"{said}",
+            said,
             op.loc,
             "whoever waits for a phase must also be needed for the one after the next to end: let it arrive",
             _at(phase.last, "it ends here"),
@@ -191,7 +139,7 @@ class Run:
     def arrive(self, warp: Warp, op: Op, event: E.Arrive) -> bool:
         if event.elected and warp.number:
             return True
-        at, phase = self._phase(op, event.barrier, event.stage)
+        at, phase = self.phase(op, event.barrier, event.stage)
         own = warp.arrivals.get(at, 0)
         weight = 1 if event.elected else warp.weight
         if own != phase.number or weight > phase.pending:
@@ -207,7 +155,7 @@ class Run:
         return True
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, own: int) -> Refuted:
-        who, where = self._who(warp), _named(phase)
+        who, where = self.who(warp), named(phase)
         if own > phase.number:
             message = f"{who} arrives twice in phase {phase.number} of {where}"
             help = "arrive once for each item, after a wait for the phase before"
@@ -224,12 +172,12 @@ class Run:
     def copy_in(self, warp: Warp, op: Op, event: E.CopyIn) -> bool:
         if warp.number:
             return True
-        at, phase = self._phase(op, event.barrier, event.stage)
+        at, phase = self.phase(op, event.barrier, event.stage)
         own = warp.arrivals.get(at, 0)
         if own and phase.number > own - 1:
             raise Refuted(
                 "bytes",
-                f"phase {own - 1} of {_named(phase)} ends before this copy of {event.bytes} bytes: fewer are announced",
+                f"phase {own - 1} of {named(phase)} ends before this copy of {event.bytes} bytes: fewer are announced",
                 op.loc,
                 "announce the bytes of all copies of an item",
                 _at(phase.last, "announced here"),
@@ -251,7 +199,7 @@ class Run:
         if phase.copied > phase.announced:
             raise Refuted(
                 "bytes",
-                f"{phase.copied} bytes are copied for phase {phase.number} of {_named(phase)}, "
+                f"{phase.copied} bytes are copied for phase {phase.number} of {named(phase)}, "
                 f"{phase.announced} are announced",
                 op.loc,
                 "announce the bytes of all copies of an item",
@@ -302,7 +250,7 @@ class Run:
         if not access.write and access.at.stage >= 0 and self.memory.unwritten(access.at):
             raise Refuted(
                 "unwritten",
-                f"{self._who(warp)} reads {_where(access.at)}, which nothing has written",
+                f"{self.who(warp)} reads {_where(access.at)}, which nothing has written",
                 access.op.loc,
                 "fill the stage that is read",
             )
@@ -377,123 +325,14 @@ class Run:
             w.met = w is not warp
         return True
 
-    # Ends ------------------------------------------------------------------------------------------------------------
-
-    def _deadlock(self) -> Refuted:
-        """What each role that has not ended waits for, and who should have ended it."""
-        stuck = [(w, *self._blocked(w)) for w in self.warps if not self._ended(w)]
-        seen: dict[int, tuple[Op, str]] = {}
-        for warp, op, text in stuck:
-            seen.setdefault(warp.role, (op, text))
-        (first, text), *rest = seen.values()
-        starved = self._starved([w for w, *_ in stuck])
-        if starved is not None:
-            return starved
-        return Refuted(
-            "deadlock",
-            f"no role can go on: {text}",
-            first.loc,
-            "every phase that is waited for must end: let each role fill, pop and release each item",
-            tuple((op.loc, other) for op, other in rest),
-        )
-
-    def _starved(self, stuck: Sequence[Warp]) -> Refuted | None:
-        """A phase that all have arrived at, and that does not end for want of bytes or by a wrong count."""
-        for warp in stuck:
-            event = self.traces[warp.role].steps[warp.step].events[warp.event]
-            if not isinstance(event, E.Wait):
-                continue
-            op = self.traces[warp.role].steps[warp.step].op
-            _, phase = self._phase(op, event.barrier, event.stage)
-            waits = ((op.loc, f"{self._who(warp)} waits here for phase {phase.number}"),)
-            if phase.announced != phase.copied and (phase.pending == 0 or phase.copied):
-                message = (
-                    f"phase {phase.number} of {_named(phase)} never ends: {phase.announced} bytes are announced, "
-                    f"{phase.copied} are copied"
-                )
-                at = phase.last if phase.last is not None else phase.copies[-1][1]
-                return Refuted("bytes", message, at.loc, "announce the bytes of all copies of an item", waits)
-            if 0 < phase.pending < phase.count:
-                message = (
-                    f"phase {phase.number} of {_named(phase)} never ends: {phase.count - phase.pending} of "
-                    f"{phase.count} arrivals come"
-                )
-                help = "count the warps of all roles that arrive, and let each arrive for each item"
-                assert phase.last is not None
-                return Refuted("arrivals", message, phase.last.loc, help, waits)
-        return None
-
-    def _blocked(self, warp: Warp) -> tuple[Op, str]:
-        done = self.traces[warp.role].steps[warp.step]
-        event = done.events[warp.event]
-        if not isinstance(event, E.Wait):
-            return done.op, f"{self._who(warp)} waits for the other threads of its role"
-        at, phase = self._phase(done.op, event.barrier, event.stage)
-        ended = [
-            f"{self.roles[r].name}, which {'has ended' if self._role_ended(r) else 'waits too'}"
-            for r in range(len(self.roles))
-            if self._arrives(r, at)
-        ]
-        who = " and ".join(ended) or "nobody: no role does so here"
-        return (
-            done.op,
-            f"{self._who(warp)} waits for phase {phase.number} of {_named(phase)} to be ended by {who}",
-        )
-
-    def _arrives(self, role: int, at: int) -> bool:
-        phase = self.phases[at]
-        return any(
-            isinstance(e, E.Arrive) and e.barrier is phase.barrier
-            for done in self.traces[role].steps
-            for e in done.events
-        )
-
-    def _role_ended(self, role: int) -> bool:
-        return all(self._ended(w) for w in self.warps if w.role == role)
-
-    def _check_end(self) -> None:
-        """When all meet at the end, nothing is on its way."""
-        known = [max(column) for column in zip(*(w.clock for w in self.warps), strict=True)]
-        for phase in self.phases:
-            if phase.pending != phase.count or phase.announced != phase.copied:
-                assert phase.last is not None or phase.copies
-                at = phase.last if phase.last is not None else phase.copies[-1][1]
-                raise Refuted(
-                    "arrivals",
-                    f"at the end {_named(phase)} is inside phase {phase.number}: {phase.count - phase.pending} of "
-                    f"{phase.count} arrivals have come",
-                    at.loc,
-                    "let each role that arrives do so for each item",
-                )
-            for number, op in phase.copies:
-                if known[phase.entry] <= number:
-                    raise Refuted(
-                        "unfinished",
-                        f"nobody waits for this copy, which ends phase {number} of {_named(phase)}: it may write "
-                        "shared memory when the block has ended",
-                        op.loc,
-                        "wait for every copy that is started",
-                    )
-        for warp in self.warps:
-            steps = self.traces[warp.role].steps
-            if known[warp.copies] < warp.copied or known[warp.products] < warp.started:
-                kind = E.CopyOut if known[warp.copies] < warp.copied else E.Issue
-                at = next(d.op for d in reversed(steps) if any(isinstance(e, kind) for e in d.events))
-                raise Refuted(
-                    "unfinished",
-                    f"{self.roles[warp.role].name} ends while {at.NAME} still reads shared memory",
-                    at.loc,
-                    "wait for all bulk stores and products at the end of a role",
-                )
-
     # Words -----------------------------------------------------------------------------------------------------------
 
     def _tick(self, warp: Warp) -> None:
         warp.clock[warp.entry] += 1
 
-    def _who(self, warp: Warp) -> str:
+    def who(self, warp: Warp) -> str:
         role = self.roles[warp.role]
-        return role.name if len(_plays(role)) == 1 else f"a warp of {role.name}"
+        return role.name if len(plays(role)) == 1 else f"a warp of {role.name}"
 
     def _note(self, warp: Warp, op: Op, text: str, phase: Phase | None, number: int = -1) -> None:
         if not self.record:
@@ -505,15 +344,6 @@ class Run:
             self.steps.append(Step(role, op.NAME, op.loc, text, phase.barrier.name, phase.stage, number))
 
 
-def _plays(role: Role) -> list[int]:
-    """How many warps each of those that play in a role stands for."""
-    if role.one_warp or role.group.warps == 1:
-        return [1]
-    if role.group.warp_groups > 1:
-        return [1, 1, role.group.warps - 2]
-    return [1, role.group.warps - 1]
-
-
 def _elsewhere(warp: Warp) -> bool:
     """Whether it is in another warp group than the first warp of its role."""
     return warp.number == 2
@@ -521,10 +351,6 @@ def _elsewhere(warp: Warp) -> bool:
 
 def _join(clock: Clock, other: Clock) -> None:
     clock[:] = map(max, clock, other)
-
-
-def _named(phase: Phase) -> str:
-    return f"{phase.barrier.name or 'a barrier'}[{phase.stage}]"
 
 
 def _where(at: E.Bytes) -> str:

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
-from tegula.check import events as E
-from tegula.check.counts import check_counts
-from tegula.check.forms import Forms
+from tegula.check.counts import ARRIVALS, check_counts
+from tegula.check.forms import Forms, bounded
 from tegula.check.launches import Values, launches
 from tegula.check.limits import check_limits
-from tegula.check.machine import Role, Run
+from tegula.check.machine import Run
 from tegula.check.memory import Memory, cuts
+from tegula.check.state import Role
 from tegula.check.unroll import Program, TooLong, Trace
 from tegula.check.verdict import PROVED, REFUTED, UNPROVED, Refuted, Step, Unproved, Verdict
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufRead
+from tegula.ops.control import For
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait
 from tegula.passes.groups import group_of
 from tegula.passes.place_shared import SharedMemory
+from tegula.passes.promote_buffers import root
 from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType
 
-SHOWN = 12
+SIMPLE = "let loops and conditions around pipes depend on kernel arguments and shapes in a simple way"
+SHOWN = 8
 """Steps of a counterexample."""
 REFILL = "a stage that threads have read is filled again by a bulk copy once they have arrived, without a proxy fence"
 
@@ -40,7 +45,7 @@ def check_schedule(kernel: Kernel, spread: Spread, *, refill_fences: bool = Fals
     """The verdict on a kernel as it is emitted. `refill_fences`: whether a bulk copy to a stage that threads have read
     asks for a proxy fence in between; else its absence is a premise of the proof."""
     barriers = [op for op in kernel.walk() if isinstance(op, MbarrierNew)]
-    if not barriers:
+    if not barriers and not any(isinstance(op, Roles) for op in kernel.body.ops):
         return Verdict(PROVED)
     check = _Check(kernel, spread, barriers, refill_fences)
     try:
@@ -70,6 +75,8 @@ class _Check:
             self._uniform()
         except Refuted as e:
             return _refuted(e, (), (), self.explored)
+        if not self.barriers:
+            return Verdict(PROVED)
         stages = sorted({n for _, n, _ in self.barriers})
         for values in launches(self.forms, self.program.followed, stages):
             found = self._launch(values)
@@ -88,8 +95,13 @@ class _Check:
         try:
             traces = [self.program.trace(region, values) for region in self.program.roles]
             self._run(traces, False).play()
-        except TooLong:
-            return None
+        except TooLong as e:
+            raise Unproved(
+                "length",
+                "the roles do more than is unrolled, in a small launch already",
+                e.op.loc,
+                "let the loops of roles run as often as an argument or a shape says",
+            ) from e
         except Refuted as e:
             return _refuted(e, self._counterexample(traces, e), launch, self.explored)
         self.launches += 1
@@ -104,10 +116,8 @@ class _Check:
         if len(traces) < len(self.roles):
             return ()
         run = self._run(traces, True)
-        try:
+        with suppress(Refuted):
             run.play()
-        except Refuted:
-            pass
         places = {fault.loc, *(loc for loc, _ in fault.places)}
         stages = {(s.barrier, s.stage) for s in run.steps if s.loc in places and s.barrier}
         last = run.steps[-1:] if run.steps and run.steps[-1].stage < 0 else []
@@ -137,8 +147,20 @@ class _Check:
                         "unreached",
                         "no launch that was tried leads here",
                         op.loc,
-                        "let loops and conditions around pipes depend on kernel arguments and shapes in a simple way",
+                        SIMPLE,
                     )
+            self._rounds(op)
+
+    def _rounds(self, op: Op) -> None:
+        """A loop has been run often enough for all stages to be used again, unless it cannot."""
+        rounds = self.program.entered.get(op.regions[-1], 0)
+        if op.NAME == "if" or rounds > max(n for _, n, _ in self.barriers):
+            return
+        if isinstance(op, For) and all(bounded(self.forms.of(v)) for v in op.operands[:3]):
+            return
+        raise Unproved(
+            "unreached", f"no launch that was tried runs this loop more than {rounds} times", op.loc, SIMPLE
+        )
 
 
 def _refuted(
@@ -166,7 +188,9 @@ def _spoken(kernel: Kernel, term: object) -> str:
 def _role(region: Region, threads: int) -> Role:
     roles = region.parent
     name = roles.attrs["names"][roles.regions.index(region)] if isinstance(roles, Roles) else "the block"
-    return Role(name, group_of(region, threads), isinstance(roles, Roles) and starts_copies_only(region))
+    alone = isinstance(roles, Roles) and starts_copies_only(region)
+    arrives = frozenset(op.operands[0] for op in region.walk() if isinstance(op, ARRIVALS))
+    return Role(name, group_of(region, threads), alone, arrives)
 
 
 def starts_copies_only(region: Region) -> bool:
@@ -192,18 +216,11 @@ def _parts(shared: SharedMemory) -> dict[Value, tuple[int, int, int]]:
 
 def _refills(kernel: Kernel) -> bool:
     """Whether threads read, by loads of their own, a ring that bulk copies fill."""
-    from tegula.passes.promote_buffers import root
-
     rings = {root(op.operands[0]) for op in kernel.walk() if isinstance(op, BulkLoad)}
-    users = {v for op in kernel.walk() for v in op.operands}
+    used = {v for op in kernel.walk() for v in op.operands}
     return any(
-        root(v) in rings
+        e.kind == "read" and e.value is not None and root(e.value) in rings
         for op in kernel.walk()
-        if not isinstance(op, BulkLoad) and (op.NAME != "buf.read" or op.results[0] in users)
-        for v in op.operands
-        if isinstance(v.type, BufType) and op.NAME not in ("buf.view", "buf.reshape")
-        if any(e.value is v and e.kind == "read" for e in op.effects()) and op.attrs.get("unit") != "wgmma"
+        if op.attrs.get("unit") != "wgmma" and not (isinstance(op, BufRead) and op.result not in used)
+        for e in op.effects()
     )
-
-
-GENERIC = E.GENERIC

@@ -54,7 +54,11 @@ class Trace:
 
 
 class TooLong(Exception):
-    """A launch that is not worth unrolling."""
+    """A launch that is not worth unrolling; `op`: one that makes it so."""
+
+    def __init__(self, op: Op) -> None:
+        super().__init__()
+        self.op = op
 
 
 class Program:
@@ -126,7 +130,7 @@ class Program:
     def _event(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
         """The op is noted; what it does is looked up by the numbers that it depends on."""
         given = numbers(op)
-        known: dict[tuple[int, ...], Done] = {}
+        known: dict[tuple[Any, ...], Done] = {}
         acts, flown = self.followed.acts(op), [v for v in op.operands if v in self.followed.flying]
         special = flown or multiplies(op) or isinstance(op, ProductWait)
 
@@ -138,7 +142,7 @@ class Program:
                     done = known[key] = Done(op, tuple(E.events(op, _Known(self, op, env))))
                 trace.steps.append(done)
                 if len(trace.steps) > MOST_STEPS:
-                    raise TooLong
+                    raise TooLong(op)
             if special:
                 self._fly(op, env, trace)
 
@@ -239,7 +243,7 @@ class Program:
                 now = [env.get(c.end) for c in kept]
                 rounds += 1
                 if rounds > MOST_STEPS:
-                    raise TooLong
+                    raise TooLong(op)
             self.entered[body] = max(self.entered.get(body, 0), rounds)
             for c, x in zip(kept, now, strict=True):
                 env[c.result] = x

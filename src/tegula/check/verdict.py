@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tegula.dataclass import dataclass
+from tegula.errors import ScheduleRefuted, ScheduleUnproved
 from tegula.source import UNKNOWN, Location
 
 PROVED, REFUTED, UNPROVED = "proved", "refuted", "unproved"
@@ -23,6 +24,12 @@ class Step:
     barrier: str = ""
     stage: int = -1
     phase: int = -1
+
+    def __str__(self) -> str:
+        stage = f", stage {self.stage}" if self.stage >= 0 else ""
+        phase = f", phase {self.phase}" if self.phase >= 0 else ""
+        of = f" ({self.barrier}{stage}{phase})" if self.barrier else ""
+        return f"{self.role}: {self.text}{of}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,20 @@ class Verdict:
     @property
     def proved(self) -> bool:
         return self.status == PROVED
+
+    def require(self) -> None:
+        """Return if the schedule is proved; ScheduleRefuted with the counterexample, or ScheduleUnproved."""
+        if self.proved:
+            return
+        steps = [(s.loc, f"step {k}: {s}") for k, s in enumerate(self.steps, 1) if s.loc is not UNKNOWN]
+        cls = ScheduleRefuted if self.status == REFUTED else ScheduleUnproved
+        raise cls(self.loc, what=f"{self.message}{self.where}", notes=[*self.places, *steps], help=self.help)
+
+    @property
+    def where(self) -> str:
+        """The launch that goes wrong, in words."""
+        values = ", ".join(f"{name} = {n}" for name, n in self.launch)
+        return f" (in a launch with {values})" if values else ""
 
     def summary(self) -> Mapping[str, Any]:
         """What a cache entry keeps of a proof."""

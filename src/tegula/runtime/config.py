@@ -7,7 +7,7 @@ from typing import Any
 
 from tegula.dataclass import dataclass, field, field_names
 
-MODES = ("release", "debug")
+CHOICES = {"mode": ("release", "debug"), "check_schedules": ("error", "warning")}
 
 
 @dataclass(slots=True)
@@ -25,14 +25,16 @@ class Config:
     ptxas: str | None = field(default_factory=lambda: os.environ.get("TEGULA_PTXAS"))
     """The compiler of PTX: the path of a ptxas, or "driver" for the driver's own; None: the first ptxas found, else the
     driver's. From TEGULA_PTXAS."""
+    check_schedules: str = "error"
+    """What becomes of a GPU kernel whose schedule is not proved: "error" refuses it, "warning" only warns."""
     block_dim: int = 256
     """Threads per block where neither the launch nor the kernel says."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in field_names(Config):
             raise AttributeError(f"tg.config has no switch {name!r}")
-        if name == "mode" and value not in MODES:
-            raise ValueError(f"mode must be one of {', '.join(MODES)}, got {value!r}")
+        if name in CHOICES and value not in CHOICES[name]:
+            raise ValueError(f"{name} must be one of {', '.join(CHOICES[name])}, got {value!r}")
         object.__setattr__(self, name, value)
 
 

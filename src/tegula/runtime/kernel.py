@@ -19,6 +19,7 @@ from tegula.runtime.quick import Quick, Ready, make_quick
 from tegula.types import Type, is_element
 
 if TYPE_CHECKING:
+    from tegula.check.verdict import Verdict
     from tegula.runtime.inspection import CudaInspection, Inspection
     from tegula.runtime.quick import Form
 
@@ -154,6 +155,15 @@ class Kernel(KernelDef):
         """How the form compiled last runs: launch class, arguments, lane loops, memory of each tile; for a GPU threads,
         shared memory and registers."""
         return self._inspect().text()
+
+    def check(self, *types: Any, block_dim: int | None = None, target: str = "sm_90a") -> Verdict:
+        """Whether the schedule of the kernel's roles is right in every launch (docs/checker.md); no GPU is needed.
+
+        `types`: of the arguments, as annotations are written; the parameters' own without. `target`: the GPU.
+        CompileError where the kernel cannot be compiled for it."""
+        from tegula.runtime.check import check_kernel
+
+        return check_kernel(self, types, block_dim, target)
 
     def _inspect(self) -> Inspection | CudaInspection:
         from tegula.runtime.inspection import inspect

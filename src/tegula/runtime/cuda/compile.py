@@ -9,6 +9,7 @@ from tegula.codegen.sites import Site
 from tegula.dataclass import dataclass, field
 from tegula.ir import Kernel
 from tegula.lang.captures import Captured
+from tegula.runtime.config import config
 from tegula.runtime.cuda.context import Context, context, target
 from tegula.runtime.cuda.launch import launch_on_device
 from tegula.runtime.cuda.module import assembled, kept, loaded
@@ -60,22 +61,29 @@ def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -
 
     `text`: the kernel as the cache knows it. SharedMemoryExceeded for tiles that do not fit a block of the device."""
     made_for = target(device.ordinal)
-    entry, from_cache = kept([text, str(debug)], made_for, lambda: build(kernel, made_for, debug))
+    entry, from_cache = kept(
+        [text, str(debug), config.check_schedules], made_for, lambda: build(kernel, made_for, debug)
+    )
     return _ready(kernel, entry, device, from_cache)
 
 
 def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
+    from tegula.check.schedule import check_schedule
     from tegula.codegen.gpu import lower_kernel
     from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
     from tegula.ops.lane import LogicalBlocks
     from tegula.passes.pipeline import prepare
     from tegula.passes.pipeline_gpu import for_gpu
+    from tegula.runtime.check import accept
     from tegula.runtime.compile import check_memory, site_to_json, written
 
     writes = written(kernel)
     prepare(kernel)
-    code = lower_kernel(kernel, for_gpu(kernel, made_for, debug=debug), made_for, debug)
+    spread = for_gpu(kernel, made_for, debug=debug)
+    verdict = check_schedule(kernel, spread)
+    accept(verdict)
+    code = lower_kernel(kernel, spread, made_for, debug)
     check_memory(code.shared, made_for.shared_per_block, made_for.arch)
     made = assembled(code.text, made_for, 0 if code.multiplies else code.threads)
     metadata: dict[str, Any] = {
@@ -88,6 +96,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "spills": made.spill_bytes,
         "maps": [list(m) for m in described_maps(kernel, code.maps)],
         "padding": maps_at(kernel) - argument_bytes(kernel),
+        "schedule": verdict.summary(),
         "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
     }
     return Entry(metadata, made.code)

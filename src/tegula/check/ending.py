@@ -1,0 +1,118 @@
+"""How a run of roles ends: all of them at their ends with nothing on its way, or waiting for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tegula.check import events as E
+from tegula.check.state import Warp, named
+from tegula.check.verdict import Refuted
+from tegula.ir import Op
+
+if TYPE_CHECKING:
+    from tegula.check.machine import Run
+
+
+def deadlock(run: Run) -> Refuted:
+    """What each role that has not ended waits for, and who should have ended it."""
+    stuck = [(w, *_blocked(run, w)) for w in run.warps if not run.ended(w)]
+    seen: dict[int, tuple[Op, str]] = {}
+    for warp, op, text in stuck:
+        seen.setdefault(warp.role, (op, text))
+    (first, text), *rest = seen.values()
+    starved = _starved(run, [w for w, *_ in stuck])
+    if starved is not None:
+        return starved
+    return Refuted(
+        "deadlock",
+        f"no role can go on: {text}",
+        first.loc,
+        "every phase that is waited for must end: let each role fill, pop and release each item",
+        tuple((op.loc, other) for op, other in rest),
+    )
+
+
+def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
+    """A phase that all have arrived at, and that does not end for want of bytes or by a wrong count."""
+    for warp in stuck:
+        event = run.traces[warp.role].steps[warp.step].events[warp.event]
+        if not isinstance(event, E.Wait):
+            continue
+        op = run.traces[warp.role].steps[warp.step].op
+        _, phase = run.phase(op, event.barrier, event.stage)
+        waits = ((op.loc, f"{run.who(warp)} waits here for phase {phase.number}"),)
+        if phase.announced != phase.copied and (phase.pending == 0 or phase.copied):
+            message = (
+                f"phase {phase.number} of {named(phase)} never ends: {phase.announced} bytes are announced, "
+                f"{phase.copied} are copied"
+            )
+            at = phase.last if phase.last is not None else phase.copies[-1][1]
+            return Refuted("bytes", message, at.loc, "announce the bytes of all copies of an item", waits)
+        if 0 < phase.pending < phase.count:
+            message = (
+                f"phase {phase.number} of {named(phase)} never ends: {phase.count - phase.pending} of "
+                f"{phase.count} arrivals come"
+            )
+            help = "count the warps of all roles that arrive, and let each arrive for each item"
+            assert phase.last is not None
+            return Refuted("arrivals", message, phase.last.loc, help, waits)
+    return None
+
+
+def _blocked(run: Run, warp: Warp) -> tuple[Op, str]:
+    done = run.traces[warp.role].steps[warp.step]
+    event = done.events[warp.event]
+    if not isinstance(event, E.Wait):
+        return done.op, f"{run.who(warp)} waits for the other threads of its role"
+    _, phase = run.phase(done.op, event.barrier, event.stage)
+    ended = [
+        f"{role.name}, which {'has ended' if _role_ended(run, r) else 'waits too'}"
+        for r, role in enumerate(run.roles)
+        if event.barrier in role.arrives
+    ]
+    who = " and ".join(ended) or "nobody: no role arrives there"
+    return (
+        done.op,
+        f"{run.who(warp)} waits for phase {phase.number} of {named(phase)} to be ended by {who}",
+    )
+
+
+def _role_ended(run: Run, role: int) -> bool:
+    return all(run.ended(w) for w in run.warps if w.role == role)
+
+
+def check_end(run: Run) -> None:
+    """When all meet at the end, nothing is on its way."""
+    known = [max(column) for column in zip(*(w.clock for w in run.warps), strict=True)]
+    for phase in run.phases:
+        if phase.pending != phase.count or phase.announced != phase.copied:
+            assert phase.last is not None or phase.copies
+            at = phase.last if phase.last is not None else phase.copies[-1][1]
+            raise Refuted(
+                "arrivals",
+                f"at the end {named(phase)} is inside phase {phase.number}: {phase.count - phase.pending} of "
+                f"{phase.count} arrivals have come",
+                at.loc,
+                "let each role that arrives do so for each item",
+            )
+        for number, op in phase.copies:
+            if known[phase.entry] <= number:
+                raise Refuted(
+                    "unfinished",
+                    f"nobody waits for this copy, which ends phase {number} of {named(phase)}: it may write "
+                    "shared memory when the block has ended",
+                    op.loc,
+                    "wait for every copy that is started",
+                )
+    for warp in run.warps:
+        steps = run.traces[warp.role].steps
+        if known[warp.copies] < warp.copied or known[warp.products] < warp.started:
+            kind = E.CopyOut if known[warp.copies] < warp.copied else E.Issue
+            at = next(d.op for d in reversed(steps) if any(isinstance(e, kind) for e in d.events))
+            raise Refuted(
+                "unfinished",
+                f"{run.roles[warp.role].name} ends while {at.NAME} still reads shared memory",
+                at.loc,
+                "wait for all bulk stores and products at the end of a role",
+            )

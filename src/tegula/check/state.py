@@ -1,0 +1,78 @@
+"""Warps and barriers while roles run against each other."""
+
+from __future__ import annotations
+
+from tegula.check.memory import Clock
+from tegula.dataclass import dataclass, field
+from tegula.ir import Op, Value
+from tegula.passes.groups import Group
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A role as it is emitted. `one_warp`: whether its first warp does all, and the others nothing; `arrives`: the
+    barriers that it may arrive at."""
+
+    name: str
+    group: Group
+    one_warp: bool
+    arrives: frozenset[Value]
+
+
+@dataclass(slots=True)
+class Warp:
+    """A warp that plays in a role; `weight`: how many it stands for. `entry`, `fences`, `products`, `copies`: its
+    entries of clocks. `step`, `event`: where it is in the trace; `met`: whether those it waits for have come. `waits`,
+    `arrivals`: how often it has done so at each barrier; `first`: the parity it first waited for. `started`, `copied`:
+    its products and copies out."""
+
+    role: int
+    weight: int
+    number: int
+    entry: int
+    fences: int
+    products: int
+    copies: int
+    clock: Clock
+    step: int = 0
+    event: int = 0
+    met: bool = False
+    waits: dict[int, int] = field(default_factory=dict[int, int])
+    first: dict[int, int] = field(default_factory=dict[int, int])
+    arrivals: dict[int, int] = field(default_factory=dict[int, int])
+    started: int = 0
+    copied: int = 0
+
+
+@dataclass(slots=True)
+class Phase:
+    """A barrier of one stage. `number`: of the phase it is in; `pending`: the arrivals that it lacks; `announced`,
+    `copied`: bytes. `clock`: what those know who have arrived; `ended`: the same for each phase before. `waited`: who
+    went past which phase, and when. `last`: the last arrival; `copies`: those that it counts, by phase."""
+
+    barrier: Value
+    stage: int
+    count: int
+    entry: int
+    number: int = 0
+    pending: int = 0
+    announced: int = 0
+    copied: int = 0
+    clock: Clock = field(default_factory=list[int])
+    ended: list[Clock] = field(default_factory=list[Clock])
+    waited: dict[int, list[tuple[Warp, int]]] = field(default_factory=dict[int, list[tuple[Warp, int]]])
+    last: Op | None = None
+    copies: list[tuple[int, Op]] = field(default_factory=list[tuple[int, Op]])
+
+
+def plays(role: Role) -> list[int]:
+    """How many warps each of those that play in a role stands for."""
+    if role.one_warp or role.group.warps == 1:
+        return [1]
+    if role.group.warp_groups > 1:
+        return [1, 1, role.group.warps - 2]
+    return [1, role.group.warps - 1]
+
+
+def named(phase: Phase) -> str:
+    return f"{phase.barrier.name or 'a barrier'}[{phase.stage}]"

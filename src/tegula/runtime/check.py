@@ -1,0 +1,89 @@
+"""`kernel.check()`: the verdict on a kernel's schedule, without a GPU and without arrays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from tegula.check.schedule import check_schedule
+from tegula.check.verdict import Verdict
+from tegula.errors import CompileError, LaunchError, WrongArguments
+from tegula.ir import AccessClass, LaunchClass
+from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
+from tegula.ops.roles import WARP_GROUP, Roles, block_threads
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.runtime.compile import trace
+from tegula.runtime.config import config
+from tegula.runtime.kernel import Kernel
+from tegula.runtime.launch import MAX_DIMS
+from tegula.runtime.library import library
+from tegula.target import get_cuda_target
+from tegula.types import ArrayType, Type
+
+PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
+STRIDED = AccessClass()
+"""Arrays that bulk copies can read, and arrays of which nothing is known: their schedules differ."""
+
+
+def accept(verdict: Verdict) -> None:
+    """An error, or a warning if so configured, unless the schedule is proved."""
+    try:
+        verdict.require()
+    except CompileError as error:
+        if config.check_schedules == "error":
+            raise
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+
+
+def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, target: str) -> Verdict:
+    """The verdict for arguments of these types; of packed arrays and of any others, the worse one."""
+    types = argument_types(kernel, given)
+    verdict = Verdict("proved")
+    for known in (PACKED, STRIDED):
+        access = tuple(known if isinstance(t, ArrayType) else None for t in types)
+        ndim, threads = _shape(kernel, types, access)
+        launch = LaunchClass(ndim, block_dim or threads, (True,) * (ndim - 1) + (False,), True, False)
+        made = trace(kernel, types, launch, access)
+        prepare(made)
+        found = check_schedule(made, for_gpu(made, get_cuda_target(target)))
+        if not found.proved:
+            return found
+        verdict = verdict if verdict.explored[0] else found
+    return verdict
+
+
+def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:
+    """What the arguments are: as given, else as the parameters are annotated. WrongArguments where that says too
+    little."""
+    annotations = [resolve(a) for a in given] if given else [p.annotation for p in kernel.parameters]
+    if len(annotations) != len(kernel.parameters):
+        what = f"{kernel.name} takes {len(kernel.parameters)} arguments, got {len(annotations)} types"
+        raise WrongArguments(kernel.definition.location, what=what)
+    types: list[Type] = []
+    for p, annotation in zip(kernel.parameters, annotations, strict=True):
+        if annotation is ANY or (isinstance(annotation, ArrayAnnotation) and annotation.dtype is ANY):
+            what = f"the type of '{p.name}' is not known"
+            help = f"{kernel.name}.check(...) takes the type of each argument, as annotations are written"
+            raise WrongArguments(kernel.definition.parameter_location(p.name), what=what, help=help)
+        is_array = isinstance(annotation, ArrayAnnotation)
+        types.append(ArrayType(annotation.dtype, annotation.ndim) if is_array else annotation)  # type: ignore[arg-type, union-attr]
+    return tuple(types)
+
+
+def _shape(kernel: Kernel, types: Sequence[Type], access: Sequence[AccessClass | None]) -> tuple[int, int]:
+    """The fewest dimensions that the kernel can be launched over, threads included, and the threads its roles need."""
+    for ndim in range(2, MAX_DIMS + 1):
+        launch = LaunchClass(ndim, WARP_GROUP, (True,) * (ndim - 1) + (False,), True, False)
+        try:
+            made = kernel.trace(types, launch, access, library())
+        except CompileError:
+            if ndim == MAX_DIMS:
+                raise
+            continue
+        roles = next((op for op in made.body.ops if isinstance(op, Roles)), None)
+        return ndim, block_threads(
+            roles
+        ) if roles is not None else kernel.options.block_dim or config.block_dim
+    raise LaunchError(f"{kernel.name} cannot be launched")

@@ -1,0 +1,8 @@
+"""Makes the kernels of other tests importable under every import mode."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+for folder in (HERE, HERE.parent / "roles", HERE.parent / "semantics"):
+    sys.path.insert(0, str(folder))

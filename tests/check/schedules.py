@@ -1,0 +1,261 @@
+"""Kernels with roles, lowered for a GPU with bulk copies, and ways to spoil what they were lowered to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tegula as tg
+from tegula.check.schedule import check_schedule
+from tegula.check.verdict import Verdict
+from tegula.dataclass import replace
+from tegula.ir import Kernel, LaunchClass, Op, Value
+from tegula.ops import scalar as S
+from tegula.ops.roles import Roles, block_threads
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.runtime.check import PACKED, argument_types
+from tegula.runtime.compile import trace
+from tegula.runtime.library import library
+from tegula.target import get_cuda_target
+from tegula.types import ArrayType, int32
+
+bf16 = tg.bfloat16
+BM, BN, BK = 128, 128, 64
+
+
+def lowered(kernel: Any, ndim: int = 2) -> tuple[Kernel, Distribution]:
+    types = argument_types(kernel, ())
+    access = tuple(PACKED if isinstance(t, ArrayType) else None for t in types)
+
+    def launch(threads: int) -> LaunchClass:
+        return LaunchClass(ndim, threads, (True,) * (ndim - 1) + (False,), True, False)
+
+    first = kernel.trace(types, launch(128), access, library())
+    roles = next(op for op in first.body.ops if isinstance(op, Roles))
+    made = trace(kernel, types, launch(block_threads(roles)), access)
+    prepare(made)
+    return made, for_gpu(made, get_cuda_target("sm_90a"))
+
+
+def verdict(kernel: Any, spoil: Callable[[Kernel, Distribution], None] | None = None) -> Verdict:
+    made, parts = lowered(kernel)
+    if spoil is not None:
+        spoil(made, parts)
+    return check_schedule(made, parts)
+
+
+def gemm(stages: int = 3) -> Any:
+    @tg.kernel
+    def matmul(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[bf16]):
+        left = tg.tile_pipe(shape=(BM, BK), dtype=bf16, stages=stages)
+        right = tg.tile_pipe(shape=(BK, BN), dtype=bf16, stages=stages)
+        rows, columns = (c.shape[0] + BM - 1) // BM, (c.shape[1] + BN - 1) // BN
+        steps = (a.shape[1] + BK - 1) // BK
+        with tg.ws(0, registers=24):
+            for i, j in tg.persistent_tiles((rows, columns), raster=8):
+                for k in range(steps):
+                    tg.tile_pipe_load(left, a, offset=(i * BM, k * BK))
+                    tg.tile_pipe_load(right, b, offset=(k * BK, j * BN))
+        with tg.ws(1, 2, registers=240):
+            for i, j in tg.persistent_tiles((rows, columns), raster=8):
+                acc = tg.tile_zeros(shape=(BM, BN), dtype=tg.float32)
+                for _k in range(steps):
+                    tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), acc)
+                tg.tile_store(c, tg.tile_astype(acc, bf16), offset=(i * BM, j * BN))
+
+    return matmul
+
+
+def two_producers(stages: int = 3) -> Any:
+    @tg.kernel
+    def multiply(x: tg.array2d[float], y: tg.array2d[float], out: tg.array2d[float], n: int):
+        left = tg.tile_pipe(shape=(1, 256), dtype=float, stages=stages)
+        right = tg.tile_pipe(shape=(1, 256), dtype=float, stages=stages)
+        with tg.role("fetch x", warps=1):
+            for k in range(n):
+                tg.tile_pipe_load(left, x, offset=(k, 0))
+        with tg.role("fetch y", warps=1):
+            for k in range(n):
+                tg.tile_pipe_load(right, y, offset=(k, 0))
+        with tg.role("multiply", warp_groups=2):
+            for k in range(n):
+                a, b = tg.tile_pipe_pop(left), tg.tile_pipe_pop(right)
+                tg.tile_store(out, a * b, offset=(k, 0))
+
+    return multiply
+
+
+def chain(stages: int = 2) -> Any:
+    """Squares are pushed to tensor cores, which read them through the async proxy."""
+
+    @tg.kernel
+    def squares(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
+        raw = tg.tile_pipe(shape=(BM, BK), dtype=bf16, stages=stages)
+        left = tg.tile_pipe(shape=(BM, BK), dtype=bf16, stages=stages)
+        right = tg.tile_pipe(shape=(BK, BN), dtype=bf16, stages=stages)
+        with tg.ws(0):
+            for k in range(n):
+                tg.tile_pipe_load(raw, a, offset=(0, k * BK))
+                tg.tile_pipe_load(right, b, offset=(k * BK, 0))
+        with tg.ws(1):
+            for _k in range(n):
+                tile = tg.tile_pipe_pop(raw)
+                tg.tile_pipe_push(left, tile * tile)
+        with tg.ws(2):
+            acc = tg.tile_zeros(shape=(BM, BN), dtype=tg.float32)
+            for _k in range(n):
+                tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), acc)
+            tg.tile_store(c, acc, offset=(0, 0))
+
+    return squares
+
+
+# Mutations -----------------------------------------------------------------------------------------------------------
+
+Spoil = Callable[[Kernel, Distribution], None]
+
+
+def ops(kernel: Kernel, name: str, barrier: str = "") -> list[Op]:
+    """The ops of that name, of a barrier."""
+    found = [op for op in kernel.walk() if op.NAME == name]
+    return [op for op in found if not barrier or any(v.name == barrier for v in op.operands)]
+
+
+def _region(op: Op) -> list[Op]:
+    assert op.parent is not None
+    return op.parent.ops
+
+
+def drop(name: str, barrier: str = "", which: int = 0) -> Spoil:
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        op = ops(kernel, name, barrier)[which]
+        _region(op).remove(op)
+
+    return spoil
+
+
+def double(name: str, barrier: str = "", which: int = 0) -> Spoil:
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        op = ops(kernel, name, barrier)[which]
+        twin = type(op)(list(op.operands), [], op.attrs, [], op.loc)
+        twin.parent = op.parent
+        _region(op).insert(_region(op).index(op), twin)
+
+    return spoil
+
+
+def change(name: str, barrier: str = "", which: int = 0, **attrs: int) -> Spoil:
+    """Add to attributes of an op."""
+
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        op = ops(kernel, name, barrier)[which]
+        for key, by in attrs.items():
+            op.attrs[key] += by
+
+    return spoil
+
+
+def count(barrier: str, by: int) -> Spoil:
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        next(op for op in ops(kernel, "mbarrier.new") if op.result.name == barrier).attrs["arrivals"] += by
+
+    return spoil
+
+
+def constant(name: str, barrier: str, operand: int, value: int = 0) -> Spoil:
+    """The op's operand is always the same."""
+
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        op = ops(kernel, name, barrier)[0]
+        op.operands[operand] = _before(op, S.Const([], [int32], {"type": int32, "value": value}))
+
+    return spoil
+
+
+def flip(name: str, operand: int, barrier: str = "", which: int = 0) -> Spoil:
+    """The lowest bit of the op's operand is the other one."""
+
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        op = ops(kernel, name, barrier)[which]
+        one = _before(op, S.Const([], [int32], {"type": int32, "value": 1}))
+        op.operands[operand] = _before(op, S.Xor([op.operands[operand], one], [int32]))
+
+    return spoil
+
+
+def _before(op: Op, new: Op) -> Value:
+    new.parent, new.loc = op.parent, op.loc
+    _region(op).insert(_region(op).index(op), new)
+    return new.result
+
+
+def stage_of(name: str, which: int = 0) -> Spoil:
+    """The op works on the stage beside that of its item."""
+
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        buffer = next(v for v in ops(kernel, name)[which].operands if v.type.__class__.__name__ == "BufType")
+        view = buffer.owner
+        assert isinstance(view, Op)
+        one = _before(view, S.Const([], [int32], {"type": int32, "value": 1}))
+        view.operands[1] = _before(view, S.Xor([view.operands[1], one], [int32]))
+
+    return spoil
+
+
+def before(name: str, barrier: str, other: str) -> Spoil:
+    """The op comes before the first of another name in its region."""
+
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        op = ops(kernel, name, barrier)[0]
+        region = _region(op)
+        region.remove(op)
+        region.insert(next(k for k, o in enumerate(region) if o.NAME == other), op)
+
+    return spoil
+
+
+def last(name: str) -> Spoil:
+    """The op comes at the end of its region."""
+
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        op = ops(kernel, name)[0]
+        region = _region(op)
+        region.remove(op)
+        region.insert(len(region) - 1, op)
+
+    return spoil
+
+
+def retarget(name: str, barrier: str, to: str) -> Spoil:
+    """The op is about another barrier."""
+
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        other = next(op.result for op in ops(kernel, "mbarrier.new") if op.result.name == to)
+        op = ops(kernel, name, barrier)[0]
+        op.operands = [other if v.name == barrier else v for v in op.operands]
+
+    return spoil
+
+
+def on_top(buffer: str, of: str) -> Spoil:
+    """A buffer lies where another one does."""
+
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        named = {v.name: v for v in parts.shared.places}
+        places = parts.shared.places
+        places[named[buffer]] = replace(places[named[buffer]], offset=places[named[of]].offset)
+
+    return spoil
+
+
+def shorter_loop(which: int, role: int) -> Spoil:
+    """A loop of a role starts one round later."""
+
+    def spoil(kernel: Kernel, parts: Distribution) -> None:
+        roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
+        loop = [op for op in roles.regions[role].walk() if op.NAME == "for"][which]
+        one = _before(loop, S.Const([], [int32], {"type": int32, "value": 1}))
+        loop.operands[0] = _before(loop, S.Add([loop.operands[0], one], [int32]))
+
+    return spoil

@@ -1,0 +1,132 @@
+"""Lowered schedules that are spoiled in one place: each is refuted, for the right reason; unspoiled they are proved."""
+
+from __future__ import annotations
+
+import pytest
+from schedules import (
+    Spoil,
+    before,
+    chain,
+    change,
+    constant,
+    count,
+    double,
+    drop,
+    flip,
+    gemm,
+    last,
+    on_top,
+    retarget,
+    shorter_loop,
+    stage_of,
+    two_producers,
+    verdict,
+)
+
+KERNELS = {"gemm": gemm, "two_producers": two_producers, "chain": chain}
+FULL, EMPTY = "left.full", "left.empty"
+
+GEMM: dict[str, tuple[Spoil, str]] = {
+    "consumer does not wait": (drop("mbarrier.wait", FULL), "race"),
+    "producer does not wait": (drop("mbarrier.wait", EMPTY), "race"),
+    "consumer waits twice": (double("mbarrier.wait", FULL), "phase"),
+    "producer waits twice": (double("mbarrier.wait", EMPTY), "phase"),
+    "no release in a round": (drop("mbarrier.arrive", EMPTY), "deadlock"),
+    "no release after the loop": (drop("mbarrier.arrive", EMPTY, 1), "deadlock"),
+    "two releases": (double("mbarrier.arrive", EMPTY), "arrivals"),
+    "nothing announced": (drop("mbarrier.expect"), "bytes"),
+    "announced twice": (double("mbarrier.expect"), "arrivals"),
+    "too few bytes": (change("mbarrier.expect", bytes=-16384), "bytes"),
+    "too many bytes": (change("mbarrier.expect", bytes=16), "bytes"),
+    "a copy is missing": (drop("bulk.load", which=1), "bytes"),
+    "a copy is made twice": (double("bulk.load"), "race"),
+    "consumer's phase is constant": (constant("mbarrier.wait", FULL, 2), "phase"),
+    "producer's phase is constant": (constant("mbarrier.wait", EMPTY, 2, 1), "phase"),
+    "consumer's phase is flipped": (flip("mbarrier.wait", 2, FULL), "aliasing"),
+    "producer's phase is flipped": (flip("mbarrier.wait", 2, EMPTY), "deadlock"),
+    "too few arrivals counted": (count(EMPTY, -1), "arrivals"),
+    "too many arrivals counted": (count(EMPTY, 1), "arrivals"),
+    "an arrival nobody makes": (count(FULL, 1), "arrivals"),
+    "copy to the stage beside": (stage_of("bulk.load"), "unwritten"),
+    "product of the stage beside": (stage_of("group.product"), "unwritten"),
+    "waits for one stage only": (constant("mbarrier.wait", FULL, 1), "phase"),
+    "releases one stage only": (constant("mbarrier.arrive", EMPTY, 1), "arrivals"),
+    "no wait for products": (drop("group.product_wait"), "race"),
+    "one product too many in flight": (change("group.product_wait", pending=1), "race"),
+    "released before the wait": (last("group.product_wait"), "race"),
+    "result used in flight": (change("group.product_wait", which=1, pending=1), "in-flight"),
+    "stores on their way at the end": (drop("bulk.wait"), "unfinished"),
+    "releases the wrong barrier": (retarget("mbarrier.arrive", EMPTY, FULL), "arrivals"),
+    "staging in a stage's bytes": (on_top("staging", "left"), "race"),
+    "two pipes in the same bytes": (on_top("right", "left"), "race"),
+    "a barrier in a stage's bytes": (on_top(FULL, "left"), "budget"),
+    "fewer tiles fetched": (shorter_loop(0, 0), "deadlock"),
+    "fewer steps multiplied": (shorter_loop(1, 1), "aliasing"),
+    "barriers not published": (drop("mbarrier.ready"), "init"),
+}
+TWO_PRODUCERS: dict[str, tuple[Spoil, str]] = {
+    "no wait for one pipe": (drop("mbarrier.wait", "right.full"), "race"),
+    "half of the warps counted": (count("right.empty", -4), "arrivals"),
+    "fewer tiles fetched": (shorter_loop(0, 1), "deadlock"),
+    "fewer tiles multiplied": (shorter_loop(0, 2), "unfinished"),
+    "too many bytes": (change("mbarrier.expect", which=1, bytes=512), "bytes"),
+    "one pipe is not released": (drop("mbarrier.arrive", "right.empty"), "deadlock"),
+    "two pipes in the same bytes": (on_top("right", "left"), "race"),
+    "one barrier for two announcements": (retarget("mbarrier.expect", "right.full", FULL), "arrivals"),
+    "one barrier for two copies": (retarget("bulk.load", "right.full", FULL), "bytes"),
+    "released before it is read": (before("mbarrier.arrive", EMPTY, "buf.read"), "race"),
+}
+CHAIN: dict[str, tuple[Spoil, str]] = {
+    "no fence after a push": (drop("fence.async"), "fence"),
+    "fence after the arrival": (before("mbarrier.arrive", FULL, "fence.async"), "fence"),
+    "no arrival after a push": (drop("mbarrier.arrive", FULL), "deadlock"),
+    "one of four warps counted": (count(FULL, -3), "arrivals"),
+    "no wait before a push": (drop("mbarrier.wait", EMPTY), "race"),
+    "arrival before the push": (before("mbarrier.arrive", FULL, "buf.write"), "race"),
+    "push to the stage beside": (stage_of("buf.write"), "unwritten"),
+    "released before it is read": (before("mbarrier.arrive", "raw.empty", "buf.read"), "race"),
+    "fewer tiles multiplied": (shorter_loop(0, 2), "aliasing"),
+}
+MUTANTS = [
+    pytest.param(kernel, spoil, kind, id=f"{kernel}: {name}")
+    for kernel, table in (("gemm", GEMM), ("two_producers", TWO_PRODUCERS), ("chain", CHAIN))
+    for name, (spoil, kind) in table.items()
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_unspoiled(kernel: str, stages: int) -> None:
+    found = verdict(KERNELS[kernel](stages))
+    assert found.proved, found.message
+    assert found.explored[0] >= 5
+
+
+@pytest.mark.parametrize(("kernel", "spoil", "kind"), MUTANTS)
+def test_spoiled(kernel: str, spoil: Spoil, kind: str) -> None:
+    found = verdict(KERNELS[kernel](), spoil)
+    assert (found.status, found.kind) == ("refuted", kind), found.message
+    assert found.help
+    assert found.loc.line or kind == "init"
+
+
+def test_a_counterexample_names_what_happens() -> None:
+    """Both accesses of the race, and the launch."""
+    found = verdict(gemm(), last("group.product_wait"))
+    ((place, text),) = found.places
+    assert found.message == "left[0]: ws0 has a copy write it while another access may still go on"
+    assert text == "ws1+2 has tensor cores or a copy read it, and nothing says that it is over"
+    assert "tile_matmul" in place.text()
+    assert "tile_pipe_load(left" in found.loc.text()
+    assert {s.role for s in found.steps} == {"ws0", "ws1+2"}
+    assert dict(found.launch)["a.shape[1]"] > 3 * 64
+
+
+def test_a_deadlock_names_who_waits_for_whom() -> None:
+    found = verdict(two_producers(), drop("mbarrier.arrive", "right.empty"))
+    text = " ".join([found.message, *(note for _, note in found.places)])
+    assert "fetch y waits for phase 0 of right.empty[0]" in text
+    assert (
+        "a warp of multiply waits for phase 1 of right.full[0] to be ended by fetch y, which waits too"
+        in text
+    )

@@ -1,0 +1,273 @@
+"""Kernels as users write them: wrong ones with the reason, right ones beside them."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from schedules import lowered, verdict
+
+import tegula as tg
+from tegula.check.schedule import starts_copies_only
+from tegula.codegen.gpu.roles import only_starts_copies
+from tegula.ops.roles import Roles
+from tegula.runtime.kernel import Kernel
+
+N = 8
+
+
+def crossed(stages: int) -> Any:
+    """One role fills two pipes one after the other, the other empties them the other way round."""
+
+    @tg.kernel
+    def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+        first = tg.tile_pipe(shape=(1, N), dtype=float, stages=stages)
+        second = tg.tile_pipe(shape=(1, N), dtype=float, stages=stages)
+        with tg.ws(0):
+            for k in range(n):
+                tg.tile_pipe_load(first, x, offset=(2 * k, 0))
+                tg.tile_pipe_load(first, x, offset=(2 * k + 1, 0))
+                tg.tile_pipe_load(second, x, offset=(k, 0))
+        with tg.ws(1):
+            for k in range(n):
+                b = tg.tile_pipe_pop(second) * 2.0
+                tg.tile_store(out, b + tg.tile_pipe_pop(first), offset=(2 * k, 0))
+                tg.tile_store(out, b - tg.tile_pipe_pop(first), offset=(2 * k + 1, 0))
+
+    return kernel
+
+
+def test_fewer_stages_than_are_filled_before_the_first_release() -> None:
+    assert verdict(crossed(2)).proved
+    found = verdict(crossed(1))
+    assert (found.status, found.kind) == ("refuted", "deadlock")
+    assert "ws0 waits for phase 0 of first.empty[0]" in " ".join(
+        [found.message, *(t for _, t in found.places)]
+    )
+
+
+def bounded(most: int) -> Any:
+    @tg.kernel
+    def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+        pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+        with tg.ws(0):
+            for k in range(n):
+                tg.tile_pipe_load(pipe, x, offset=(k, 0))
+        with tg.ws(1):
+            for k in range(tg.min(n, most)):
+                tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+
+    return kernel
+
+
+def test_counts_that_differ_far_away_are_not_proved() -> None:
+    """No launch that is unrolled has so many tiles."""
+    found = verdict(bounded(1000))
+    assert (found.status, found.kind) == ("unproved", "counts")
+    assert len(found.places) == 1
+
+
+def test_counts_that_differ_soon_are_refuted() -> None:
+    found = verdict(bounded(4))
+    assert found.status == "refuted"
+    assert dict(found.launch)["n"] > 4
+
+
+@tg.kernel
+def tile_before_the_loop(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        tile = tg.copy(tg.tile_pipe_pop(pipe))
+        for _k in range(1, n):
+            tile += tg.tile_pipe_pop(pipe)
+        tg.tile_store(out, tile, offset=(0, 0))
+
+
+def test_no_tile_at_all() -> None:
+    found = verdict(tile_before_the_loop)
+    assert (found.status, found.kind, found.launch) == ("refuted", "deadlock", (("n", 0),))
+
+
+@tg.kernel
+def loads_beside_other_work(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    """The other warps of the first role wait for free stages too, and nothing waits for them."""
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+            tg.tile_store(out, tg.tile_zeros(shape=(1, N)), offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, N))
+
+
+def test_waiters_that_nothing_waits_for() -> None:
+    found = verdict(loads_beside_other_work)
+    assert (found.status, found.kind) == ("refuted", "aliasing")
+
+
+@tg.kernel
+def from_an_array(x: tg.array2d[float], counts: tg.array1d[int], out: tg.array2d[float]):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(counts[0]):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(counts[0]):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+
+
+def test_counts_from_an_array_that_is_only_read() -> None:
+    assert verdict(from_an_array).proved
+
+
+@tg.kernel
+def causal(x: tg.array2d[float], out: tg.array2d[float]):
+    """Each tile takes more steps than the one before."""
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=3)
+    with tg.ws(0):
+        for i, _j in tg.persistent_tiles((x.shape[0], 1)):
+            for k in range(i + 1):
+                tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for i, _j in tg.persistent_tiles((x.shape[0], 1)):
+            total = tg.tile_zeros(shape=(1, N))
+            for _k in range(i + 1):
+                total += tg.tile_pipe_pop(pipe)
+            tg.tile_store(out, total, offset=(i, 0))
+
+
+def test_steps_that_depend_on_the_tile() -> None:
+    assert verdict(causal).proved
+
+
+# The kernels of other tests ------------------------------------------------------------------------------------------
+
+ROLES = Path(__file__).parent.parent / "roles"
+MODULES = sorted(p.stem for p in ROLES.glob("test_*.py"))
+WRONG = {"test_deadlocks"}
+"""Their kernels are meant to go wrong."""
+MIXED = {"one_consumer", "separate_consumers", "merged_two", "prints"}
+"""A role of several warps starts bulk copies and does other work too: its other warps wait for free stages, as they are
+lowered today, and nothing waits for them."""
+
+
+def kernels(module: str) -> list[Kernel]:
+    found = vars(importlib.import_module(module)).values()
+    return [k for k in found if isinstance(k, Kernel) and k.has_roles]
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m not in WRONG])
+def test_kernels_of_the_tests_of_roles(module: str) -> None:
+    for kernel in kernels(module):
+        found = kernel.check()
+        if kernel.name in MIXED:
+            assert (found.status, found.kind) == ("refuted", "aliasing"), found.message
+        else:
+            assert found.proved, f"{kernel.name}: {found.message}{found.where}"
+
+
+@pytest.mark.parametrize("kernel", kernels("test_deadlocks"), ids=lambda k: k.name)
+def test_deadlocks_are_found_before_they_happen(kernel: Kernel) -> None:
+    found = kernel.check()
+    assert found.status == "refuted"
+    assert found.kind in ("deadlock", "arrivals")
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 8])
+@pytest.mark.parametrize("name", ["two_roles", "three_roles", "four_roles"])
+def test_chains(name: str, stages: int) -> None:
+    made = getattr(importlib.import_module("test_pipes"), name)(stages)
+    found = made.check()
+    assert found.proved, found.message
+
+
+@pytest.mark.parametrize("name", ["two_roles", "three_roles"])
+def test_who_does_the_work_of_a_role(name: str) -> None:
+    """The checker and the code generation agree."""
+    made, _ = lowered(getattr(importlib.import_module("test_pipes"), name)(2))
+    roles = next(op for op in made.body.ops if isinstance(op, Roles))
+    answers = [starts_copies_only(region) for region in roles.regions]
+    assert answers == [only_starts_copies(region) for region in roles.regions]
+    assert answers[0]
+    assert not answers[-1]
+
+
+# Limits --------------------------------------------------------------------------------------------------------------
+
+
+def many_roles(roles: int) -> Any:
+    """Roles of two warps, each with a pipe of its own whose tiles both warps add up."""
+    lines = ["def kernel(out: tg.array1d[float]):"]
+    lines += [f"    p{r} = tg.tile_pipe(shape=(64,), dtype=float, stages=2)" for r in range(roles)]
+    for r in range(roles):
+        lines += [
+            f"    with tg.role('r{r}', warps=2):",
+            f"        tg.tile_pipe_push(p{r}, tg.tile_ones(shape=(64,), dtype=float))",
+            f"        tg.tile_store(out, tg.tile_sum(tg.tile_pipe_pop(p{r})), offset=({r},))",
+        ]
+    text = "\n".join(lines)
+    names: dict[str, Any] = {"tg": tg}
+    exec(text, names)
+    return tg.kernel(names["kernel"], source=text)
+
+
+def test_named_barriers() -> None:
+    assert verdict(many_roles(8)).proved
+    found = verdict(many_roles(16))
+    assert (found.status, found.kind) == ("refuted", "budget")
+    assert "named barrier 16" in found.message
+
+
+def loops(outer: str, inner: str) -> Any:
+    """Two roles whose loops are written so."""
+    text = f"""
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range({outer}):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range({inner}):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+"""
+    names: dict[str, Any] = {"tg": tg}
+    exec(text, names)
+    return tg.kernel(names["kernel"], source=text)
+
+
+@pytest.mark.parametrize(
+    "bounds", ["n", "2 * n + 1", "n // 3", "n - 1, -1, -1", "0, n, 3", "n * n", "(n + 63) // 64", "7"]
+)
+def test_bounds_that_are_understood(bounds: str) -> None:
+    assert verdict(loops(bounds, bounds)).proved
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [("2 * n", "n * 2"), ("n - 1, -1, -1", "n"), ("n + 1", "1, n + 2"), ("n + n", "0, 4 * n, 2")],
+)
+def test_bounds_that_are_equal(outer: str, inner: str) -> None:
+    assert verdict(loops(outer, inner)).proved
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"), [("n", "n + 1"), ("n // 2", "n - n // 2"), ("0, n, 2", "n // 2")]
+)
+def test_bounds_that_differ(outer: str, inner: str) -> None:
+    assert verdict(loops(outer, inner)).status == "refuted"
+
+
+def test_more_than_is_unrolled() -> None:
+    found = verdict(loops("100000", "100000"))
+    assert (found.status, found.kind) == ("unproved", "length")
+
+
+def test_a_bound_that_no_launch_is_found_for() -> None:
+    found = verdict(loops("(n * n) % 5 - 1000", "(n * n) % 5 - 1000"))
+    assert (found.status, found.kind) == ("unproved", "unreached")
