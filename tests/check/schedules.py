@@ -9,7 +9,7 @@ import tegula as tg
 from tegula.check.schedule import check_schedule
 from tegula.check.verdict import Verdict
 from tegula.dataclass import replace
-from tegula.ir import Kernel, LaunchClass, Op, Value
+from tegula.ir import AccessClass, Kernel, LaunchClass, Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.roles import Roles, block_threads
 from tegula.passes.pipeline import prepare
@@ -24,9 +24,9 @@ bf16 = tg.bfloat16
 BM, BN, BK = 128, 128, 64
 
 
-def lowered(kernel: Any, ndim: int = 2) -> tuple[Kernel, Distribution]:
+def lowered(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> tuple[Kernel, Distribution]:
     types = argument_types(kernel, ())
-    access = tuple(PACKED if isinstance(t, ArrayType) else None for t in types)
+    access = tuple(arrays if isinstance(t, ArrayType) else None for t in types)
 
     def launch(threads: int) -> LaunchClass:
         return LaunchClass(ndim, threads, (True,) * (ndim - 1) + (False,), True, False)

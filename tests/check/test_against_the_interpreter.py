@@ -1,0 +1,45 @@
+"""Generated kernels: those that deadlock in the interpreter are refuted, the others proved."""
+
+from __future__ import annotations
+
+import agreement
+import numpy as np
+import pytest
+from schedules import lowered
+from test_random_roles import N, ROWS, Program, outcome
+
+import tegula as tg
+from tegula import interp
+from tegula.check.schedule import check_schedule
+from tegula.passes.pipeline import prepare
+from tegula.runtime.check import STRIDED
+from tegula.runtime.launch import block_size
+
+PROGRAMS = 40
+ROUNDS = (1, 2, 7)
+
+
+def deadlocks(program: Program) -> bool:
+    """Whether it does, in one of a few launches."""
+    kernel, out = program.kernel(), np.zeros((2 * program.roles, N), np.float32)
+    x = np.zeros((ROWS, N), np.float32)
+    args = [tg.array(x), tg.array(out)]
+    threads = block_size(kernel, None, [*args, 1])
+    for n in ROUNDS:
+        made = agreement.traced(kernel, [*args, n], (2, threads), threads)
+        prepare(made)
+        if outcome(lambda made=made, n=n: interp.run(made, [x, out.copy(), n], (2, threads), threads), []):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_verdicts(seed: int) -> None:
+    """Where threads fetch what pipes carry."""
+    program = Program(seed)
+    try:
+        wrong = deadlocks(program)
+    except tg.CompileError:
+        return
+    found = check_schedule(*lowered(program.kernel(), arrays=STRIDED))
+    assert found.status == ("refuted" if wrong else "proved"), f"{program.text}\n{found.message}"
