@@ -6,7 +6,7 @@ import agreement
 import numpy as np
 import pytest
 from schedules import lowered
-from test_random_roles import N, ROWS, Program, outcome
+from test_random_roles import ROWS, N, Program, outcome
 
 import tegula as tg
 from tegula import interp

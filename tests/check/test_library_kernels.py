@@ -1,0 +1,39 @@
+"""The kernels of the library: every form of theirs is proved."""
+
+from __future__ import annotations
+
+import importlib
+from itertools import product
+from typing import Any
+
+import pytest
+from schedules import lowered
+
+import tegula as tg
+from tegula.check.schedule import check_schedule
+from tegula.kernels import gemm
+from tegula.runtime.check import PACKED, STRIDED
+
+attention: Any = importlib.import_module("tegula.kernels.attention")
+TILES = [
+    *((tile, tg.bfloat16, PACKED) for tile in gemm.TENSOR_CORES),
+    *((tile, tg.float32, PACKED) for tile in gemm.VECTOR_UNITS),
+    *((tile, tg.bfloat16, STRIDED) for tile in gemm.BY_THREADS),
+]
+
+
+@pytest.mark.parametrize(("tile", "dtype", "arrays"), TILES)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("more", [False, True])
+def test_matmul(tile: gemm.Tile, dtype: Any, arrays: Any, transposed: bool, more: bool) -> None:
+    kernel = gemm.product(dtype, dtype, tile, transposed, more, more, False, "gelu" if more else "")
+    found = check_schedule(*lowered(kernel, arrays=arrays))
+    assert found.proved, found.message
+    assert not found.premises or dtype is tg.float32
+
+
+@pytest.mark.parametrize(("depth", "causal", "ragged", "logs"), product((64, 128), *[(False, True)] * 3))
+def test_attention(depth: int, causal: bool, ragged: bool, logs: bool) -> None:
+    found = check_schedule(*lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4))
+    assert found.proved, found.message
+    assert not found.premises
