@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tegula.check.forms import Form, Forms, Term
+from tegula.check.forms import Form, Forms, Term, spelled
 from tegula.check.slices import Followed
 from tegula.check.verdict import Unproved
 from tegula.dataclass import dataclass
@@ -144,7 +144,7 @@ def _compared(pred: str, a: Form, b: Form) -> Count:
 def _zero(form: Form) -> Count:
     if form.number is not None:
         return ONE if form.number == 0 else NOTHING
-    return _atom("zero", min(form, form.times(-1), key=hash))
+    return _atom("zero", min(form, form.times(-1), key=spelled))
 
 
 def _positive(form: Form) -> Count:

@@ -87,6 +87,23 @@ class Form:
                 yield from inner.all_terms()
 
 
+def spelled(part: Any) -> str:
+    """A form, term or part of one as text, the same in every process."""
+    if isinstance(part, Form):
+        terms = sorted(f"{factor}*{spelled(term)}" for term, factor in part.terms)
+        return f"({' + '.join([str(part.constant), *terms])})"
+    if isinstance(part, Term):
+        return f"{part.kind}[{', '.join(map(spelled, part.parts))}]"
+    if isinstance(part, Value):
+        return repr(part)
+    return str(part)
+
+
+def simplest_first(form: Form) -> tuple[int, str]:
+    """A key to sort forms by."""
+    return sum(1 for _ in form.all_terms()), spelled(form)
+
+
 def of_term(term: Term) -> Form:
     return Form(0, frozenset({(term, 1)}))
 
@@ -163,7 +180,7 @@ class Forms:
         for x, y in ((a, b), (b, a)):
             if x.number is not None:
                 return y.times(x.number)
-        return of_term(Term("mul", tuple(sorted((a, b), key=hash))))
+        return of_term(Term("mul", tuple(sorted((a, b), key=simplest_first))))
 
     def floordiv(self, op: Op) -> Form:
         a, b = (self.of(v) for v in op.operands)
@@ -180,7 +197,7 @@ class Forms:
         a, b = (self.of(v) for v in op.operands)
         if a == b:
             return a
-        return of_term(Term(op.NAME, tuple(sorted((a, b), key=hash))))
+        return of_term(Term(op.NAME, tuple(sorted((a, b), key=simplest_first))))
 
     def cast(self, op: Op) -> Form:
         """Between signed integers nothing changes."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, islice, product
 
-from tegula.check.forms import Form, Forms, Term
+from tegula.check.forms import Form, Forms, Term, of_term, simplest_first
 from tegula.check.slices import Followed
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
@@ -225,7 +225,7 @@ def _solve(form: Form, target: int, known: dict[Term, int]) -> bool:
 @cache
 def _in_order(form: Form) -> list[tuple[Term, int]]:
     """The terms that a form grows with first; always in the same order."""
-    return sorted(form.terms, key=lambda item: (item[1] < 0, str(item)))
+    return sorted(form.terms, key=lambda item: (item[1] < 0, simplest_first(of_term(item[0]))))
 
 
 def _make(term: Term, n: int, known: dict[Term, int]) -> bool:
