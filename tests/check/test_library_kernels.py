@@ -32,7 +32,9 @@ def test_matmul(tile: gemm.Tile, dtype: Any, arrays: Any, transposed: bool, more
     assert not found.premises or dtype is tg.float32
 
 
-@pytest.mark.parametrize(("depth", "causal", "ragged", "logs"), product((64, 128), *[(False, True)] * 3))
+@pytest.mark.parametrize(
+    ("depth", "causal", "ragged", "logs"), list(product((64, 128), *[(False, True)] * 3))
+)
 def test_attention(depth: int, causal: bool, ragged: bool, logs: bool) -> None:
     found = check_schedule(*lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4))
     assert found.proved, found.message
