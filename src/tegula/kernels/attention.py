@@ -24,8 +24,8 @@ NaN."""
 
 @cache
 def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> Any:
-    """The kernel for heads of `depth`. `ragged`: the diagonal does not run through corners of tiles, so that a row of
-    tiles may meet it twice; `logs`: whether the logarithms of the sums are wanted."""
+    """The kernel for heads of `depth`. `ragged`: the diagonal does not run through corners of tiles, so that two tiles
+    of keys may lie on it; `logs`: whether the logarithms of the sums are wanted."""
     stages = DEPTHS[depth]
     sums = tg.array3d[tg.float32] if logs else int
 
@@ -80,8 +80,8 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
                 tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s, wait=False)
                 tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc, wait=False)
                 tg.tile_matmul_wait(pending=1)
-                if ragged:
-                    s = visible(s, row, (steps - 2 - n) * KEYS, keys, past)
+                if ragged and n == 0:
+                    s = visible(s, row, (steps - 2) * KEYS, keys, past)
                 higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
                 p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, KEYS))))
                 shrink = tg.fast.exp2(top - higher)
