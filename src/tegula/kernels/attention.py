@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 import tegula as tg
-from tegula.kernels.operands import empty, expect_apart, expect_shape, is_mappable, seen
+from tegula.kernels.operands import empty, expect_apart, expect_shape, reachable, seen
 
 DTYPES = ("bfloat16", "float16")
 DEPTHS = {64: 3, 128: 2}
@@ -24,8 +24,8 @@ NaN."""
 
 @cache
 def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> Any:
-    """The kernel for heads of `depth`. `ragged`: the diagonal does not run through corners of tiles, so that a row of
-    tiles may meet it twice; `logs`: whether the logarithms of the sums are wanted."""
+    """The kernel for heads of `depth`. `ragged`: the diagonal does not run through corners of tiles, so that two tiles
+    of keys may lie on it; `logs`: whether the logarithms of the sums are wanted."""
     stages = DEPTHS[depth]
     sums = tg.array3d[tg.float32] if logs else int
 
@@ -54,8 +54,8 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         keys, past = k.shape[2], k.shape[2] - q.shape[2]
         # Blocks start in order, and the last rows see the most keys.
         row = QUERIES * ((q.shape[2] + QUERIES - 1) // QUERIES - 1 - i) if causal else QUERIES * i
-        stop = tg.min(keys, row + QUERIES + past) if causal else keys
-        steps = tg.max((stop + KEYS - 1) // KEYS, 1)
+        stop = tg.max(tg.min(keys, row + QUERIES + past) if causal else keys, 1)
+        steps = (stop + KEYS - 1) // KEYS
         query_pipe = tg.tile_pipe(shape=(QUERIES, depth), dtype=dtype, stages=1)
         key_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
         value_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
@@ -80,8 +80,8 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
                 tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s, wait=False)
                 tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc, wait=False)
                 tg.tile_matmul_wait(pending=1)
-                if ragged:
-                    s = visible(s, row, (steps - 2 - n) * KEYS, keys, past)
+                if ragged and n == 0:
+                    s = visible(s, row, (steps - 2) * KEYS, keys, past)
                 higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
                 p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, KEYS))))
                 shrink = tg.fast.exp2(top - higher)
@@ -136,9 +136,7 @@ def attention(
     factor = LOG2E * (1.0 / math.sqrt(depth) if scale is None else float(scale))
     if target.size:
         grid = (batch, heads, math.ceil(length / QUERIES))
-        # The role that fetches has no registers for what bulk copies do not reach.
-        pairs = zip((q, k, v), given.values(), strict=True)
-        inputs = [x if is_mappable(known) else tg.clone(known) for x, known in pairs]
+        inputs = [reachable(x, known) for x, known in zip((q, k, v), given.values(), strict=True)]
         tg.launch_tiled(kernel, grid, [*inputs, factor], [lse, out])
     return (out, lse) if return_lse else out
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import tegula as tg
 from tegula.kernels.activations import EXACT, SHORT
-from tegula.kernels.operands import empty, expect_apart, expect_shape, is_mappable, processors, seen
+from tegula.kernels.operands import empty, expect_apart, expect_shape, processors, reachable, seen
 
 DTYPES = ("bfloat16", "float16", "float32")
 RASTER = 8
@@ -14,15 +14,14 @@ RASTER = 8
 
 class Tile(NamedTuple):
     """How the output is cut: a block makes `rows` x `columns` of it at a time, in steps of `depth` of which `stages`
-    are fetched ahead, by so many warp groups; `fetching`: registers of a thread that fetches. `rate`: how fast a
-    block makes elements, relative to the largest tile; an estimate, by the bytes fetched for each product."""
+    are fetched ahead, by so many warp groups. `rate`: how fast a block makes elements, relative to the largest tile;
+    an estimate, by the bytes fetched for each product."""
 
     rows: int
     columns: int
     depth: int
     stages: int
     groups: int
-    fetching: int = 24
     rate: float = 1.0
 
 
@@ -35,8 +34,6 @@ TENSOR_CORES = (
 """For 16-bit operands."""
 VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
 """For float32."""
-BY_THREADS = (Tile(64, 128, 32, stages=4, groups=1, fetching=168),)
-"""For operands that bulk copies do not reach: they go through the registers of the role that fetches."""
 MOST_CROWDED = 128 * 128
 """Elements of the largest tile beside which the registers hold more than its sums."""
 
@@ -52,11 +49,9 @@ def choose(m: int, n: int, blocks: int, tiles: tuple[Tile, ...]) -> Tile:
     return min(tiles, key=time)
 
 
-def candidates(a: Any, b: Any, crowded: bool) -> tuple[Tile, ...]:
-    """The tiles for these operands. `crowded`: whether the end of a tile needs many registers."""
-    if not (is_mappable(a) and is_mappable(b)):
-        return BY_THREADS
-    tiles = VECTOR_UNITS if a.dtype == tg.float32 else TENSOR_CORES
+def candidates(dtype: Any, crowded: bool) -> tuple[Tile, ...]:
+    """The tiles for operands of a type. `crowded`: whether the end of a tile needs many registers."""
+    tiles = VECTOR_UNITS if dtype == tg.float32 else TENSOR_CORES
     return tuple(t for t in tiles if not crowded or t.rows * t.columns <= MOST_CROWDED)
 
 
@@ -73,7 +68,7 @@ def product(
 ) -> Any:
     """The kernel for arrays of these types. `scaled`, `keeps`, `biased`: whether alpha, beta and bias change anything;
     `activation`: a name, or nothing."""
-    rows, columns, depth, stages, groups, fetching, _ = tile
+    rows, columns, depth, stages, groups, _ = tile
     shape = (columns, depth) if transposed else (depth, columns)
     biases = tg.array1d[Any] if biased else int
     activate = (EXACT if dtype == tg.float32 else SHORT).get(activation)
@@ -91,7 +86,7 @@ def product(
         right = tg.tile_pipe(shape=shape, dtype=dtype, stages=stages)
         grid = ((c.shape[0] + rows - 1) // rows, (c.shape[1] + columns - 1) // columns)
         steps = (a.shape[1] + depth - 1) // depth
-        with tg.role("fetch", warp_groups=1, registers=fetching):
+        with tg.role("fetch", warp_groups=1, registers=24):
             for i, j in tg.persistent_tiles(grid, raster=RASTER):
                 for k in range(steps):
                     tg.tile_pipe_load(left, a, offset=(i * rows, k * depth))
@@ -169,10 +164,10 @@ def matmul(
     blocks = processors(left.device)
     # The old elements, or float32 results that are long in the making.
     crowded = beta != 0 or (activation == "gelu" and target.dtype == tg.float32)
-    tile = tile or choose(m, n, blocks, candidates(left, right, crowded))
+    tile = tile or choose(m, n, blocks, candidates(left.dtype, crowded))
     features = (transpose_b, alpha != 1, beta != 0, bias is not None, activation or "")
     kernel = product(left.dtype, target.dtype, tile, *features)
     blocks = min(blocks, ceil(m / tile.rows) * ceil(n / tile.columns))
-    numbers = [float(alpha), float(beta)]
-    tg.launch_tiled(kernel, blocks, [a, b, 0 if bias is None else bias, *numbers], [out])
+    operands = [reachable(a, left), reachable(b, right), 0 if bias is None else bias]
+    tg.launch_tiled(kernel, blocks, [*operands, float(alpha), float(beta)], [out])
     return out

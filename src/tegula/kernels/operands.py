@@ -1,5 +1,6 @@
 """Arrays that the kernels of the library are called with: what they are, where they are, new ones beside them."""
 
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from typing import Any
 import tegula as tg
 
 MAP_ALIGNMENT = 16
-"""Bytes that the address and the strides of an array which bulk copies reach are multiples of."""
+"""Bytes that the address and the strides of an array are multiples of, if bulk copies are to reach it."""
 
 
 def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str]) -> Any:
@@ -46,11 +47,23 @@ def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> None:
             raise tg.LaunchError(what, "leave out=, or pass other memory")
 
 
-def is_mappable(x: Any) -> bool:
-    """Whether bulk copies reach an array: rows are packed, and they and their distances are aligned."""
+def reachable(argument: Any, known: Any) -> Any:
+    """An operand for bulk copies: the argument itself or, on a GPU, a copy of it if its rows are not aligned."""
+    if known.device.is_cpu or is_aligned(known) or not known.size:
+        return argument
+    *outer, last = known.shape
+    unit = 8 * MAP_ALIGNMENT // known.dtype.bits
+    padded = tg.empty((*outer, math.ceil(last / unit) * unit), known.dtype, known.device)
+    made = padded[(*(slice(n) for n in outer), slice(last))]
+    tg.copy(made, known)
+    return made
+
+
+def is_aligned(x: Any) -> bool:
+    """Whether rows are packed, and start where bulk copies can."""
     *outer, last = x.strides
-    aligned = all(s > 0 and s % MAP_ALIGNMENT == 0 for s in outer) and x.ptr % MAP_ALIGNMENT == 0
-    return aligned and 8 * last == x.dtype.bits and x.size > 0
+    distances = all(s > 0 and s % MAP_ALIGNMENT == 0 for s in outer)
+    return distances and x.ptr % MAP_ALIGNMENT == 0 and 8 * last == x.dtype.bits
 
 
 def empty(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Any:

@@ -1,0 +1,46 @@
+"""Kernels of the library on a GPU that exists only here: what reaches it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from pretend_driver import PretendDriver
+
+import tegula as tg
+from tegula.kernels import attention, gemm, matmul
+from tegula.kernels.operands import is_aligned, reachable
+
+
+@pytest.fixture
+def driver(pretended: PretendDriver) -> PretendDriver:
+    pretended.kernels["kernel"] = lambda blocks, threads, data: None
+    return pretended
+
+
+def on_gpu(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
+    return tg.zeros(shape, dtype=dtype, device="cuda:0")
+
+
+def test_a_block_for_each_multiprocessor(driver: PretendDriver) -> None:
+    matmul(on_gpu(4096, 64), on_gpu(64, 4096))
+    matmul(on_gpu(256, 64), on_gpu(512, 64), transpose_b=True, tile=gemm.TENSOR_CORES[0])
+    assert [launch[:2] for launch in driver.launches[-2:]] == [(132, 384), (4, 384)]
+
+
+def test_a_block_for_each_tile_of_queries(driver: PretendDriver) -> None:
+    q, k = on_gpu(2, 6, 300, 64), on_gpu(2, 3, 100, 64)
+    out, lse = attention(q, k, k, causal=True, return_lse=True)
+    assert out.device == lse.device == q.device
+    assert driver.launches[-1][:2] == (2 * 6 * 3, 384)
+
+
+@pytest.mark.parametrize("columns", [70, 63, 64])
+def test_rows_that_bulk_copies_do_not_reach_are_copied(driver: PretendDriver, columns: int) -> None:
+    data = np.arange(6 * columns, dtype=np.float32).reshape(6, columns)
+    known = tg.array(data, device="cuda:0")[:, columns % 8 :]
+    found = reachable(known, known)
+    assert (found is known) is is_aligned(known) is (columns == 64)
+    assert is_aligned(found) and found.device == known.device
+    np.testing.assert_array_equal(found.numpy(), known.numpy())
