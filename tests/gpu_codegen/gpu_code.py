@@ -23,13 +23,16 @@ from tegula.runtime.resolve import overlaps, specialisation
 from tegula.target import get_cuda_target, get_target
 
 
-def lowered(kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int) -> GpuCode:
+def lowered(
+    kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int, lines: bool = False
+) -> GpuCode:
     ours = [tg.array(a) if isinstance(a, np.ndarray) else a for a in args]
     found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, ours, strict=True)]
     wanted = specialisation(found, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(ours)))
     made = trace(kernel, wanted.types, wanted.launch, wanted.access)
     prepare(made)
-    return lower_kernel(made, for_gpu(made, get_cuda_target("sm_90a")), get_cuda_target("sm_90a"))
+    target = get_cuda_target("sm_90a")
+    return lower_kernel(made, for_gpu(made, target), target, lines=lines)
 
 
 def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:

@@ -524,10 +524,27 @@ def test_what_a_form_for_a_gpu_looks_like(driver: PretendDriver) -> None:
     assert "target: nvptx64-nvidia-cuda/sm_90a/ptx80" in text and "threads per block: 256" in text
     assert "shared memory per block: 0 bytes of 232,448" in text and "registers" in text
     assert (
-        ".target sm_90a" in add.assembly()
+        ".target sm_90a" in add.ptx() == add.assembly()
         and "insert_barriers" in add.stages()
         and "ptx_kernel" in add.llvm()
     )
     tg.launch(add, 1000, arrays(device="cpu"))
     with pytest.raises(tg.LaunchError, match="compiled last is not for a GPU"):
         add.sass()
+    with pytest.raises(tg.LaunchError, match="compiled last is not for a GPU"):
+        add.ptx()
+
+
+def test_lines_for_profilers_make_a_form_of_their_own(
+    driver: PretendDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tg.launch(add, 1000, arrays())
+    without = add.compiled[-1].code
+    monkeypatch.setattr(tg.config, "line_info", True)
+    tg.launch(add, 1000, arrays())
+    assert b"debug_line" in add.compiled[-1].code and b"debug_line" not in without
+    assert ".loc" in add.ptx()
+    monkeypatch.undo()
+    count = len(add.compiled)
+    tg.launch(add, 1000, arrays())
+    assert len(add.compiled) == count

@@ -91,6 +91,11 @@ def fill_multiprocessor(
     return made
 
 
+def has_lines(ptx: str) -> bool:
+    """Whether PTX says which source lines it is of."""
+    return "\t.loc\t" in ptx
+
+
 def check_log(log: str) -> None:
     """InternalError if a compiler's report holds a complaint."""
     found = [line.strip() for line in log.splitlines() if _COMPLAINT.search(line)]
@@ -102,7 +107,8 @@ def _run(program: Path, ptx: str, arch: str) -> tuple[int, str, bytes]:
     with tempfile.TemporaryDirectory(prefix="tegula-ptx-") as folder:
         source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx)
-        command = [str(program), "-v", f"--gpu-name={arch}", "-o", str(made), str(source)]
+        lines = ["--generate-line-info"] if has_lines(ptx) else []
+        command = [str(program), "-v", f"--gpu-name={arch}", *lines, "-o", str(made), str(source)]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT)
         except subprocess.TimeoutExpired as error:

@@ -81,7 +81,7 @@ class Code:
 
     `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 as it is meant, subnormals included.
     `approximates`: it has instructions for fast functions. `fences_extremes`: LLVM needs to be kept from using what it
-    knows of the operands of a minimum or maximum."""
+    knows of the operands of a minimum or maximum. `mark` stands behind every instruction."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
@@ -90,6 +90,7 @@ class Code:
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.block = "entry"
+        self.mark = ""
         self._next = 0
 
     def fresh(self, prefix: str = "v") -> str:
@@ -97,12 +98,12 @@ class Code:
         return f"%{prefix}{self._next}"
 
     def line(self, text: str) -> None:
-        self.lines.append("  " + text)
+        self.lines.append(f"  {text}{self.mark}")
 
     def emit(self, rhs: str) -> str:
         """A new register with the value of an instruction."""
         name = self.fresh()
-        self.lines.append(f"  {name} = {rhs}")
+        self.lines.append(f"  {name} = {rhs}{self.mark}")
         return name
 
     def call(self, intrinsic: str, suffix: str, result: str, args: str) -> str:

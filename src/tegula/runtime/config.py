@@ -8,6 +8,9 @@ from typing import Any
 from tegula.dataclass import dataclass, field, field_names
 
 CHOICES = {"mode": ("release", "debug"), "check_schedules": ("error", "warning")}
+CODE = ("mode", "cpu_target", "ptxas", "check_schedules", "line_info")
+"""The switches that change what code is made."""
+_COMBINATIONS: dict[tuple[Any, ...], int] = {}
 
 
 @dataclass(slots=True)
@@ -27,15 +30,23 @@ class Config:
     driver's. From TEGULA_PTXAS."""
     check_schedules: str = "error"
     """What becomes of a GPU kernel whose schedule is not proved: "error" refuses it, "warning" only warns."""
+    line_info: bool = False
+    """Whether GPU code says which Python line each instruction is of, for profilers, sanitizers and debuggers. It is
+    kept on disk apart, by its lines."""
     block_dim: int = 256
     """Threads per block where neither the launch nor the kernel says."""
+    code: int = field(default=0, init=False)
+    """The number of this combination of the switches that change what code is made; not to be set."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in field_names(Config):
+        if name not in field_names(Config) or name == "code":
             raise AttributeError(f"tg.config has no switch {name!r}")
         if name in CHOICES and value not in CHOICES[name]:
             raise ValueError(f"{name} must be one of {', '.join(CHOICES[name])}, got {value!r}")
         object.__setattr__(self, name, value)
+        if name in CODE:
+            made = tuple(getattr(self, switch, None) for switch in CODE)
+            object.__setattr__(self, "code", _COMBINATIONS.setdefault(made, len(_COMBINATIONS)))
 
 
 config = Config()

@@ -113,7 +113,8 @@ def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspecti
         from tegula.runtime.cuda.context import target as target_of
 
         made_for = target_of(wanted.device.ordinal)
-        code = lower_for_gpu(ir, for_gpu(ir, made_for, keep, debug), made_for, debug)
+        spread = for_gpu(ir, made_for, keep, debug)
+        code = lower_for_gpu(ir, spread, made_for, debug, config.line_info)
         return CudaInspection(kernel, wanted, stages, roles, made_for, code)
     known = for_cpu(ir, keep)
     target = get_target(config.cpu_target)

@@ -102,7 +102,7 @@ class Kernel(KernelDef):
 
     def forms_for(self, wanted: Specialisation) -> Forms:
         """The compiled forms for a specialisation in the current modes."""
-        key = (wanted, config.mode, config.cpu_target)
+        key = (wanted, config.code)
         return self._forms.setdefault(key, Forms(self, wanted))
 
     @property
@@ -140,16 +140,14 @@ class Kernel(KernelDef):
         """The machine code of the form compiled last, as text; PTX for one on a GPU."""
         return self._inspect().assembly()
 
+    def ptx(self) -> str:
+        """The PTX of the form compiled last. LaunchError if the form is for the CPU."""
+        return self._inspect_for_gpu().assembly()
+
     def sass(self) -> str:
         """The machine code of the form compiled last, for a GPU. RuntimeError without ptxas and a disassembler (CUDA's
         toolkit); LaunchError if the form is for the CPU."""
-        from tegula.runtime.inspection import CudaInspection
-
-        found = self._inspect()
-        if not isinstance(found, CudaInspection):
-            help = "launch it with arrays on one first; assembly() shows CPU code"
-            raise LaunchError(f"the form of {self.name} that was compiled last is not for a GPU", help)
-        return found.machine_code().sass()
+        return self._inspect_for_gpu().machine_code().sass()
 
     def explain(self) -> str:
         """How the form compiled last runs: launch class, arguments, lane loops, memory of each tile; for a GPU threads,
@@ -169,6 +167,15 @@ class Kernel(KernelDef):
         from tegula.runtime.inspection import inspect
 
         return inspect(self, self._latest())
+
+    def _inspect_for_gpu(self) -> CudaInspection:
+        from tegula.runtime.inspection import CudaInspection
+
+        found = self._inspect()
+        if not isinstance(found, CudaInspection):
+            help = "launch it with arrays on one first; assembly() shows CPU code"
+            raise LaunchError(f"the form of {self.name} that was compiled last is not for a GPU", help)
+        return found
 
     def _latest(self) -> Specialisation:
         if self.latest is None:

@@ -58,7 +58,7 @@ _FAILURES = (KeyError, AttributeError, ValueError, TypeError, OverflowError, str
 
 def key(plan_number: int, arrays: Sequence[int]) -> tuple[Any, ...]:
     """What a quick launch finds its form by: the launch class, the modes, what the arrays are specialised on."""
-    return (plan_number, config.mode, config.cpu_target, *arrays)
+    return (plan_number, config.code, *arrays)
 
 
 def make_quick(parameters: Sequence[Parameter], ready: Ready) -> Quick:
@@ -93,7 +93,7 @@ def make_quick(parameters: Sequence[Parameter], ready: Ready) -> Quick:
         names="".join(f"a{k}, " for k in range(len(parameters))) or "()",
         adopted="".join(adopted),
         fits=" and ".join(fits) or "True",
-        key=f"plan.number, config.mode, config.cpu_target{ids}",
+        key=f"plan.number, config.code{ids}",
         values=", ".join(values),
     )
     scope |= {"ready": ready, "config": config, "pack": struct.Struct(layout).pack, "failures": _FAILURES}

@@ -37,7 +37,7 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
         return found[0], found[1], other
     packed = _packed(kernel, args)
     ids, pairs = [n for n, _ in packed], overlaps(args)
-    key = (plan.number, *ids, *pairs, config.mode, config.cpu_target)
+    key = (plan.number, *ids, *pairs, config.code)
     forms = kernel.forms.get(key)
     if forms is None:
         found = [SPECIALISATIONS[n] for n in ids]

@@ -12,6 +12,7 @@ from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once, run_region
 from tegula.codegen.gpu import access, exchange, schedule, wgmma
 from tegula.codegen.gpu.control import chosen, control, when
+from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
 from tegula.codegen.gpu.product import product
 from tegula.codegen.gpu.roles import roles
@@ -113,9 +114,13 @@ class GpuCode:
         return self.shared.total
 
 
-def lower_kernel(kernel: Kernel, parts: Distribution, target: CudaTarget, debug: bool = False) -> GpuCode:
-    """The kernel, after the GPU passes, as LLVM IR for `target`. `debug` checks indices at run time."""
+def lower_kernel(
+    kernel: Kernel, parts: Distribution, target: CudaTarget, debug: bool = False, lines: bool = False
+) -> GpuCode:
+    """The kernel, after the GPU passes, as LLVM IR for `target`. `debug` checks indices at run time; `lines`: the code
+    says which Python line each instruction is of."""
     s = GpuState(kernel, parts.known, target, debug)  # type: ignore[arg-type]
+    s.line_table = LineTable(kernel.name, kernel.loc) if lines else None
     s.layouts, s.places = parts.layouts, parts.shared.places
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
     _Walk(s).function()
@@ -128,12 +133,14 @@ def _module(s: GpuState) -> str:
     size = maps_at(s.kernel) + BYTES * len(s.maps) if s.maps else argument_bytes(s.kernel)
     registers = f' "nvvm.maxnreg"="{s.start_registers}"' if s.start_registers else ""
     align = f'align {ALIGNMENT} "nvvm.grid_constant"' if s.maps else "align 16"
+    subprogram = f" !dbg !{s.line_table.function}" if s.line_table else ""
     return (
         "@shared = external addrspace(3) global [0 x i8], align 1024\n"
-        f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) {align} %args) #0 {{\n"
+        f"define ptx_kernel void @{SYMBOL}(ptr byval([{size} x i8]) {align} %args) #0{subprogram} {{\n"
         f"entry:\n{entry}\n  br label %start\nstart:\n{lines}\n  ret void\n}}\n"
         f'attributes #0 = {{ nounwind "nvvm.maxntid"="{s.threads}"{registers} "no-builtins" }}\n'
         + s.loop_metadata()
+        + (s.line_table.metadata() if s.line_table else "")
     )
 
 
@@ -215,6 +222,8 @@ class _Walk:
     def op(self, op: Op) -> None:
         s = self.s
         s.loc = op.loc
+        if s.line_table:
+            self.code.mark = s.line_table.mark(op.loc)
         if op.attrs.get("aligned") or (s.debug and op.attrs.get("bounds_check") is False):
             when(s, self._first_lane(), lambda: check_access(s, op))
         rule = _RULES.get(type(op))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
+from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.maps import TensorMap
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
@@ -28,8 +29,8 @@ class GpuState(State):
     """`layouts`: of all tile values. `places`: of buffers in shared memory. `group`: the threads that run the code at
     hand, `lanes` of which have a lane. `held`: the registers of tiles. `barriers`: the addresses of memory barriers.
     `maps`: the tensor maps that the kernel needs, in order. `start_registers`: of a thread at the start, where roles
-    change how many they have. `lane` is the thread's number in the group at all times;
-    `lane32` the same as i32."""
+    change how many they have. `line_table`: where the code says its Python lines. `lane` is the thread's number in the
+    group at all times; `lane32` the same as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
     places: dict[Value, Place] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class GpuState(State):
     barriers: dict[Value, str] = field(default_factory=dict)
     maps: list[TensorMap] = field(default_factory=list)
     start_registers: int = 0
+    line_table: LineTable | None = None
     lane32: str = "%lane32"
     frame: list[str] = field(default_factory=list)
 

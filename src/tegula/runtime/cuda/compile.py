@@ -61,10 +61,14 @@ def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -
 
     `text`: the kernel as the cache knows it. SharedMemoryExceeded for tiles that do not fit a block of the device."""
     made_for = target(device.ordinal)
-    entry, from_cache = kept(
-        [text, str(debug), config.check_schedules], made_for, lambda: build(kernel, made_for, debug)
-    )
+    parts = [text, str(debug), config.check_schedules, *(_lines(kernel) if config.line_info else ())]
+    entry, from_cache = kept(parts, made_for, lambda: build(kernel, made_for, debug))
     return _ready(kernel, entry, device, from_cache)
+
+
+def _lines(kernel: Kernel) -> list[str]:
+    """Where each op was written, and what that was inlined at."""
+    return [" ".join(map(str, op.loc.chain())) for op in kernel.walk()]
 
 
 def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
@@ -83,7 +87,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     spread = for_gpu(kernel, made_for, debug=debug)
     verdict = check_schedule(kernel, spread)
     accept(verdict)
-    code = lower_kernel(kernel, spread, made_for, debug)
+    code = lower_kernel(kernel, spread, made_for, debug, config.line_info)
     check_memory(code.shared, made_for.shared_per_block, made_for.arch)
     made = assembled(code.text, made_for, 0 if code.multiplies else code.threads)
     metadata: dict[str, Any] = {

@@ -17,7 +17,7 @@ from tegula.target import CudaTarget
 SHARED_ALWAYS = 48 << 10
 """Bytes of dynamic shared memory that a function may have without asking for more."""
 LOG_BYTES = 1 << 16
-INFO_LOG, INFO_LOG_BYTES, ERROR_LOG, ERROR_LOG_BYTES, LOG_VERBOSE = 3, 4, 5, 6, 12
+INFO_LOG, INFO_LOG_BYTES, ERROR_LOG, ERROR_LOG_BYTES, LOG_VERBOSE, LINE_INFO = 3, 4, 5, 6, 12, 13
 MAX_THREADS, LOCAL_BYTES, REGISTERS, MAX_DYNAMIC_SHARED = 0, 3, 4, 8
 
 
@@ -61,6 +61,7 @@ def _compiled_by_driver(context: Context, code: bytes) -> int:
         ERROR_LOG: ctypes.addressof(wrong),
         ERROR_LOG_BYTES: LOG_BYTES,
         LOG_VERBOSE: 1,
+        LINE_INFO: int(ptx.has_lines(code.decode())),
     }
     names = (ctypes.c_int * len(options))(*options)
     values = (ctypes.c_void_p * len(options))(*options.values())

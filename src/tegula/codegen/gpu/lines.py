@@ -1,0 +1,66 @@
+"""Which Python line each instruction is of, as the debug metadata of LLVM that becomes PTX's line directives."""
+
+from __future__ import annotations
+
+import os
+
+from tegula.source import UNKNOWN, Location
+
+FIRST = 1 << 20
+"""Numbers of metadata below are left to loops."""
+
+
+class LineTable:
+    """Metadata for the locations that occur, each once. `kernel`: where the kernel's definition begins."""
+
+    def __init__(self, name: str, kernel: Location) -> None:
+        self.nodes: dict[str, int] = {}
+        file = self._file(kernel.file)
+        unit = (
+            f'distinct !DICompileUnit(language: DW_LANG_C, file: !{file}, producer: "tegula", isOptimized: true, '
+            "runtimeVersion: 0, emissionKind: DebugDirectivesOnly)"
+        )
+        self.unit = self._node(unit)
+        self.type = self._node(f"!DISubroutineType(types: !{self._node('!{null}')})")
+        self.function = self._function(name, file, kernel.line)
+
+    def mark(self, loc: Location) -> str:
+        """What stands behind an instruction of that place; where it was inlined belongs to it."""
+        return f", !dbg !{self._place(loc)}"
+
+    def metadata(self) -> str:
+        """The definitions, and what makes LLVM read them."""
+        version = self._node('!{i32 2, !"Debug Info Version", i32 3}')
+        lines = [f"!{number} = {text}" for text, number in self.nodes.items()]
+        lines += [f"!llvm.dbg.cu = !{{!{self.unit}}}", f"!llvm.module.flags = !{{!{version}}}"]
+        return "\n".join(lines) + "\n"
+
+    def _place(self, loc: Location) -> int:
+        if loc.caller is None:
+            known = loc if loc != UNKNOWN else Location("", 0)
+            return self._location(known, self.function, "")
+        inside = self._function(loc.function or "<lambda>", self._file(loc.file), 0)
+        return self._location(loc, inside, f", inlinedAt: !{self._place(loc.caller)}")
+
+    def _location(self, loc: Location, scope: int, inlined: str) -> int:
+        column = loc.column + 1 if loc.line else 0
+        return self._node(f"!DILocation(line: {loc.line}, column: {column}, scope: !{scope}{inlined})")
+
+    def _function(self, name: str, file: int, line: int) -> int:
+        text = (
+            f"distinct !DISubprogram(name: {_quoted(name)}, scope: !{file}, file: !{file}, line: {line}, "
+            f"type: !{self.type}, spFlags: DISPFlagDefinition | DISPFlagOptimized, unit: !{self.unit})"
+        )
+        return self._node(text)
+
+    def _file(self, path: str) -> int:
+        folder, name = os.path.split(os.path.abspath(path) if os.path.exists(path) else path)
+        return self._node(f"!DIFile(filename: {_quoted(name)}, directory: {_quoted(folder)})")
+
+    def _node(self, text: str) -> int:
+        return self.nodes.setdefault(text, FIRST + len(self.nodes))
+
+
+def _quoted(text: str) -> str:
+    plain = text.encode()
+    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in plain) + '"'

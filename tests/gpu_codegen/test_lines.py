@@ -1,0 +1,96 @@
+"""With `tg.config.line_info` machine code says which Python line it is of."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import pytest
+from gpu_code import assembled, lowered
+from test_compiled_kernels import KERNELS, ones
+
+import tegula as tg
+
+BF16 = ml_dtypes.bfloat16
+
+
+@tg.func
+def rooted(x: float):
+    return tg.sqrt(x)
+
+
+@tg.kernel
+def calling(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    y[i] = rooted(x[i]) + 1.0
+
+
+@tg.kernel
+def with_roles(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[float]):
+    left = tg.tile_pipe(shape=(64, 64), dtype=tg.bfloat16, stages=2)
+    right = tg.tile_pipe(shape=(64, 64), dtype=tg.bfloat16, stages=2)
+    with tg.ws(0):
+        for k in range(a.shape[1] // 64):
+            tg.tile_pipe_load(left, a, offset=(0, k * 64))
+            tg.tile_pipe_load(right, b, offset=(k * 64, 0))
+    with tg.ws(1):
+        total = tg.tile_zeros(shape=(64, 64), dtype=float)
+        for k in range(a.shape[1] // 64):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, total)
+
+
+def line_of(text: str) -> int:
+    """Where this file says it first."""
+    lines = Path(__file__).read_text().splitlines()
+    return next(n for n, line in enumerate(lines, 1) if text in line)
+
+
+def lines_before(ptx: str, instruction: str) -> set[int]:
+    """The source lines that an instruction is said to be of."""
+    at, found = 0, set[int]()
+    for line in ptx.splitlines():
+        said = re.match(r"\s*\.loc\s+\d+ (\d+)", line)
+        at = int(said[1]) if said else at
+        if re.search(instruction, line):
+            found.add(at)
+    return found
+
+
+def test_instructions_are_of_their_lines() -> None:
+    code = lowered(calling, (ones(64), ones(64)), (64,), 64, lines=True)
+    text, made = assembled(code)
+    assert lines_before(text, r"sqrt\.rn\.f32") == {line_of("return tg.sqrt(x)")}
+    assert lines_before(text, r"st\.global") == {line_of("y[i] = rooted")}
+    assert re.search(r'\.file\s+1 ".*test_lines\.py"', text)
+    assert made.is_ptx or b"debug_line" in made.code
+
+
+def test_roles_and_products_have_lines() -> None:
+    args = (ones(64, 128, dtype=BF16), ones(128, 64, dtype=BF16), ones(64, 64))
+    text, _ = assembled(lowered(with_roles, args, (1,), 256, lines=True))
+    assert lines_before(text, r"wgmma\.mma_async") == {line_of("tg.tile_matmul(tg.tile_pipe_pop(left)")}
+    copies = {line_of("tg.tile_pipe_load(left"), line_of("tg.tile_pipe_load(right")}
+    assert lines_before(text, r"cp\.async\.bulk\.tensor.*shared::cluster\.global") == copies
+    assert lines_before(text, r"cp\.async\.bulk\.tensor.*global\.shared::cta") == {line_of("tg.tile_store(c")}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_lines_change_no_instruction(name: str) -> None:
+    kernel, args, dims, threads, *_ = KERNELS[name]
+
+    def instructions(lines: bool) -> Any:
+        text, _ = assembled(lowered(kernel, args, dims, threads, lines=lines))
+        kept = re.sub(
+            r"^\$L__(func|tmp).*\n|^\s*\.(loc|file).*\n|^\s*//.*\n|^\s*\.section.*\n", "", text, flags=re.M
+        )
+        return [line for line in kept.splitlines() if line.strip() not in ("", "{", "}")]
+
+    assert instructions(True) == instructions(False)
+
+
+def test_without_it_nothing_is_said() -> None:
+    text, _ = assembled(lowered(calling, (ones(64), ones(64)), (64,), 64))
+    assert ".loc" not in text
