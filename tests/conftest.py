@@ -57,18 +57,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Where there is a GPU, what a kernel must do is asserted there too."""
     path = Path(str(metafunc.definition.path)).relative_to(TESTS)
     if path.parts[0] in ON_ALL_DEVICES and path.name not in ENDLESS and no_cuda() is None:
-        metafunc.fixturenames.append("on_device")
         devices = [pytest.param("cpu"), pytest.param("cuda:0", marks=pytest.mark.gpu)]
         metafunc.parametrize("on_device", devices, indirect=True)
 
 
-@pytest.fixture
-def on_device(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The device that a test's arrays are made on."""
+@pytest.fixture(autouse=True)
+def on_device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The device that a test's arrays are made on. Of every test, because pytest parametrises only what a test has;
+    tests/semantics/test_devices.py sees that it takes effect."""
+    device = getattr(request, "param", None)
+    if device is None:
+        yield "cpu"
+        return
     import tegula as tg
 
-    with tg.ScopedDevice(request.param):
-        yield
+    with tg.ScopedDevice(device):
+        yield device
 
 
 @cache

@@ -1,0 +1,71 @@
+"""Tests of folders that run on every kind of device run where they say: their arrays and launches are there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+TESTS = Path(__file__).parent.parent
+
+
+@tg.kernel
+def doubled(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    y[i] = 2.0 * x[i]
+
+
+def test_arrays_are_on_the_device_of_the_variant(on_device: str) -> None:
+    made = [tg.zeros(3), tg.ones((2, 2)), tg.array(np.arange(3.0)), tg.clone(tg.zeros(3)), tg.empty(3)]
+    assert [str(a.device) for a in made] == [on_device] * len(made)
+    assert str(tg.get_device()) == on_device
+
+
+def test_launches_are_on_the_device_of_the_variant(on_device: str) -> None:
+    x, y = tg.array(np.arange(100, dtype=np.float32)), tg.zeros(100)
+    tg.launch(doubled, 100, inputs=[x], outputs=[y])
+    assert str(y.device) == on_device
+    assert (y.numpy() == 2.0 * np.arange(100)).all()
+
+
+# The same two variants where the driver is pretended, and where the choice of a device does nothing.
+
+PRETENDED = """
+import sys, pytest
+sys.path.insert(0, sys.argv[1] + "/runtime")
+
+class Pretended:
+    def pytest_configure(self, config):
+        from pretend_driver import PretendDriver
+        from tegula.runtime.cuda import driver
+        import tegula as tg
+        driver.install(PretendDriver())
+        if sys.argv[2] == "ignored":
+            tg.ScopedDevice.__enter__ = lambda self: self.device
+            tg.ScopedDevice.__exit__ = lambda self, *error: None
+
+tests = sys.argv[1] + "/semantics/test_devices.py::test_arrays_are_on_the_device_of_the_variant"
+sys.exit(pytest.main(["-q", "-rA", "-p", "no:cacheprovider", "--rootdir", sys.argv[1] + "/..", tests], [Pretended()]))
+"""
+
+
+@pytest.mark.parametrize(("choice", "on_gpu"), [("made", "PASSED"), ("ignored", "FAILED")])
+def test_variants_take_effect(choice: str, on_gpu: str) -> None:
+    """Where there is a GPU each test has a variant on it, which fails if its arrays are not there."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRETENDED, str(TESTS), choice],
+        capture_output=True,
+        text=True,
+        cwd=TESTS.parent,
+        env=os.environ,
+    )
+    report = done.stdout + done.stderr
+    for status, device in (("PASSED", "cpu"), (on_gpu, "cuda:0")):
+        name = f"test_arrays_are_on_the_device_of_the_variant[{device}]"
+        assert f"{status} tests/semantics/test_devices.py::{name}" in report, report
