@@ -5,4 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "backend")]
+HERE = Path(__file__).parent
+sys.path[:0] = [
+    str(HERE),
+    *(str(HERE.parent / name) for name in ("backend", "semantics", "gpu_lowering", "kernels")),
+]

@@ -253,6 +253,7 @@ def before_atomics(count: tg.array[int], out: tg.array2d[int]):
 
 
 ASSIGNED = (register_to_shared, register_into_shared, shared_into_register, mixed)
+NAMES = sorted(name for name, found in globals().items() if isinstance(found, tg.Kernel))
 
 
 def numbers(rng: np.random.Generator, *shape: int, dtype: Any = tg.float32) -> Any:
