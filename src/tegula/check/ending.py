@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tegula.check import events as E
 from tegula.check.state import Warp, named
 from tegula.check.verdict import Refuted
 from tegula.ir import Op
+from tegula.ops import events as E
 
 if TYPE_CHECKING:
     from tegula.check.machine import Run

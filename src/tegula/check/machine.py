@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tegula.check import events as E
 from tegula.check.ending import check_end, deadlock
 from tegula.check.memory import Access, Clock, Memory, Race
 from tegula.check.state import Phase, Role, Warp, named, plays
 from tegula.check.unroll import Trace
 from tegula.check.verdict import Refuted, Step
 from tegula.ir import Op, Value
+from tegula.ops import events as E
 from tegula.source import Location
 
 Places = tuple[tuple[Location, str], ...]

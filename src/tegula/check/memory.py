@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tegula.check.events import ASYNC, GENERIC, Bytes
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
+from tegula.ops.events import ASYNC, GENERIC, Bytes
 
 Clock = list[int]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from tegula.check import events as E
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import events as E
 from tegula.ops.buffer import BufRead, BufReshape, BufView, root
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from tegula.check import events as E
 from tegula.check.evaluate import evaluator
 from tegula.check.forms import Forms, Term
 from tegula.check.slices import Followed, carried, multiplies, numbers
 from tegula.check.verdict import Refuted, Unproved
 from tegula.dataclass import dataclass, field
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import events as E
 from tegula.ops.array import ArrayLoad, ArrayShape
 from tegula.ops.buffer import BufView, root
 from tegula.ops.control import For, If, While

@@ -1,7 +1,7 @@
 """The event table: what each scheduled op does, in terms of the PTX manual ("PTX ISA", sections named below).
 
-This is all that the checker knows about ops. An op that is not in the table does to shared memory what its effects say,
-by ordinary loads and stores."""
+This is all that the checker knows about ops, and all that it shares with the replay of schedules in the interpreter. An
+op that is not in the table does to shared memory what its effects say, by ordinary loads and stores."""
 
 from __future__ import annotations
 
