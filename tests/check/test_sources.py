@@ -250,17 +250,60 @@ def test_bounds_that_are_understood(bounds: str) -> None:
 
 @pytest.mark.parametrize(
     ("outer", "inner"),
-    [("2 * n", "n * 2"), ("n - 1, -1, -1", "n"), ("n + 1", "1, n + 2"), ("n + n", "0, 4 * n, 2")],
+    [
+        *(("2 * n", "n * 2"), ("n - 1, -1, -1", "n"), ("n + 1", "1, n + 2"), ("n + n", "0, 4 * n, 2")),
+        *(("0, n, 4", "(n + 3) // 4"), ("n >> 1", "n // 2"), ("n << 1", "2 * n"), ("n // 8 // 4", "n // 32")),
+        *(("tg.max(n, 0)", "n"), ("n & 7", "n - n // 8 * 8"), ("(n - 1) // 32 + 1", "(n + 31) // 32")),
+        ("tg.max(n, 2) - 2", "n - 2"),
+    ],
 )
 def test_bounds_that_are_equal(outer: str, inner: str) -> None:
     assert verdict(loops(outer, inner)).proved
 
 
 @pytest.mark.parametrize(
-    ("outer", "inner"), [("n", "n + 1"), ("n // 2", "n - n // 2"), ("0, n, 2", "n // 2")]
+    ("outer", "inner"),
+    [
+        *(("n", "n + 1"), ("n // 2", "n - n // 2"), ("0, n, 2", "n // 2"), ("n >> 1", "(n + 1) >> 1")),
+        *(
+            ("tg.max(n, 1)", "n"),
+            ("tg.max(n, 2) - 1", "n - 1"),
+            ("n & 7", "n & 3"),
+            ("n // 8 // 4", "n // 31"),
+        ),
+    ],
 )
 def test_bounds_that_differ(outer: str, inner: str) -> None:
     assert verdict(loops(outer, inner)).status == "refuted"
+
+
+def test_a_rest_and_a_mask_differ_for_negative_numbers() -> None:
+    assert verdict(loops("n & 7", "n % 8")).status != "proved"
+
+
+def counted(write: str) -> Any:
+    """Loops that run as often as an array says, which a role also writes."""
+    text = f"""
+def kernel(x: tg.array2d[float], out: tg.array2d[float], c: tg.array1d[int], d: tg.array1d[int]):
+    pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(c[0]):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(c[0]):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+            {write}
+"""
+    names: dict[str, Any] = {"tg": tg}
+    exec(text, names)
+    return tg.kernel(names["kernel"], source=text)
+
+
+def test_counts_in_an_array_that_the_kernel_writes() -> None:
+    assert verdict(counted("d[0] = 3")).proved
+    for write in ("c[0] = 3", "tg.tile_store(c, tg.tile_ones(shape=1, dtype=int))", "tg.atomic_add(c, 0, 1)"):
+        found = verdict(counted(write))
+        assert (found.status, found.kind) == ("unproved", "control"), write
 
 
 def test_more_than_is_unrolled() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tegula.check.forms import Form, Forms, Term, spelled
+from tegula.check.forms import Form, Forms, Term, constant, floor_divided, quotient, spelled
 from tegula.check.slices import Followed
 from tegula.check.verdict import Unproved
 from tegula.dataclass import dataclass
@@ -61,7 +61,7 @@ def _times(p: Product, q: Product) -> Product:
     powers = dict(p)
     for atom, n in q:
         powers[atom] = powers.get(atom, 0) + n if atom[0] == "trips" else 1
-    spans = {atom[1].divided(atom[1].content) for atom in powers if atom[0] == "trips"}
+    spans = {_sign(atom[1]) for atom in powers if atom[0] == "trips"}
     return frozenset((a, n) for a, n in powers.items() if not (a[0] == "positive" and a[1] in spans))
 
 
@@ -150,17 +150,48 @@ def _zero(form: Form) -> Count:
 def _positive(form: Form) -> Count:
     if form.number is not None:
         return ONE if form.number > 0 else NOTHING
-    return _atom("positive", form.divided(form.content))
+    return _atom("positive", _sign(form))
+
+
+def _sign(form: Form) -> Form:
+    """A simpler form that is positive where this one is: without common factors, quotients, and maxima with what is
+    not positive."""
+    while True:
+        form = form.divided(form.content)
+        divided, above = quotient(form), _above(form)
+        if divided is not None:
+            over, by = divided
+            form = over + constant(1 - by)
+        elif above is not None:
+            form = above
+        else:
+            return form
+
+
+def _above(form: Form) -> Form | None:
+    """What stands in a maximum with a number that makes the form 0 or less; None for other forms."""
+    if len(form.terms) != 1:
+        return None
+    ((term, factor),) = form.terms
+    if term.kind != "max" or factor != 1:
+        return None
+    numbers = [p.number for p in term.forms() if p.number is not None]
+    others = [p for p in term.forms() if p.number is None]
+    if len(numbers) != 1 or len(others) != 1 or numbers[0] + form.constant > 0:
+        return None
+    return others[0] + constant(form.constant)
 
 
 def _trips(span: Form, step: Form) -> Count:
-    if span.number is not None and step.number is not None:
-        return _number(max(0, -(-span.number // step.number)))
     by = step.number
-    if by is None or span.content % by:
+    if by is None:
         return _atom("trips", span, step)
-    times = span.content // by
-    return _number(times) * _atom("trips", span.divided(span.content), Form(1))
+    rounds = floor_divided(span + constant(by - 1), by)
+    if rounds.number is not None:
+        return _number(max(0, rounds.number))
+    times = rounds.content
+    rounds = rounds.divided(times)
+    return _number(times) * _atom("trips", _above(rounds) or rounds, Form(1))
 
 
 def _mentions(part: Any, index: Form) -> bool:

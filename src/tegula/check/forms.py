@@ -112,6 +112,30 @@ def constant(n: int) -> Form:
     return Form(n)
 
 
+def floor_divided(form: Form, n: int) -> Form:
+    """The form divided by a positive number, rounded down; a quotient of a quotient is one."""
+    whole = Form(form.constant // n, frozenset((t, f // n) for t, f in form.terms if f % n == 0))
+    rest = Form(form.constant % n, frozenset((t, f) for t, f in form.terms if f % n))
+    if not rest.terms:
+        return whole
+    inner = quotient(rest)
+    if inner is not None:
+        return whole + floor_divided(inner[0], n * inner[1])
+    return whole + of_term(Term("floordiv", (rest, constant(n))))
+
+
+def quotient(form: Form) -> tuple[Form, int] | None:
+    """The form as another one divided by a number and rounded down, where it is a quotient or a number beside one."""
+    if len(form.terms) != 1:
+        return None
+    ((term, factor),) = form.terms
+    if term.kind != "floordiv" or factor != 1 or len(term.parts) != 2:
+        return None
+    above, below = term.parts
+    assert isinstance(above, Form) and isinstance(below, Form) and below.number is not None
+    return above + constant(form.constant * below.number), below.number
+
+
 class Forms:
     """The forms of a kernel's values."""
 
@@ -187,11 +211,22 @@ class Forms:
         n = b.number
         if not _is_int(op.result) or n is None or n <= 0:
             return self._opaque(op)
-        if a.number is not None:
-            return constant(a.number // n)
-        whole = Form(a.constant // n, frozenset((t, f // n) for t, f in a.terms if f % n == 0))
-        rest = Form(a.constant % n, frozenset((t, f) for t, f in a.terms if f % n))
-        return whole + of_term(Term("floordiv", (rest, constant(n)))) if rest.terms else whole
+        return floor_divided(a, n)
+
+    def shift(self, op: Op) -> Form:
+        """A product or quotient with a power of two."""
+        a, n = self.of(op.operands[0]), self.of(op.operands[1]).number
+        if not _is_int(op.result) or n is None or not 0 <= n < 31:
+            return self._opaque(op)
+        return a.times(1 << n) if isinstance(op, S.Shl) else floor_divided(a, 1 << n)
+
+    def mask(self, op: Op) -> Form:
+        """The rest of a division by a power of two."""
+        a, b = (self.of(v) for v in op.operands)
+        n = None if b.number is None else b.number + 1
+        if not _is_int(op.result) or n is None or n <= 0 or n & (n - 1):
+            return self._opaque(op)
+        return a.plus(floor_divided(a, n), -n)
 
     def extreme(self, op: Op) -> Form:
         a, b = (self.of(v) for v in op.operands)
@@ -214,7 +249,7 @@ class Forms:
     def load(self, op: Op) -> Form:
         """An element of an array that the kernel does not write."""
         array = array_root(op.operands[0])
-        if any(overlap(self.kernel, array, array_root(w)) for w in self.written):
+        if any(array is w or overlap(self.kernel, array, w) for w in map(array_root, self.written)):
             return of_term(Term("value", (op.result,)))
         return of_term(Term("load", tuple(self.of(v) for v in op.operands)))
 
@@ -243,6 +278,9 @@ _RULES: dict[type[Op], Callable[[Forms, Op], Form]] = {
     S.Sub: Forms.sub,
     S.Mul: Forms.mul,
     S.FloorDiv: Forms.floordiv,
+    S.Shl: Forms.shift,
+    S.Shr: Forms.shift,
+    S.And: Forms.mask,
     S.Min: Forms.extreme,
     S.Max: Forms.extreme,
     Cast: Forms.cast,
