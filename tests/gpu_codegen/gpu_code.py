@@ -36,8 +36,14 @@ def lowered(
 
 
 def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:
+    """PTX and code, as a launch would have them."""
     text = compile_ptx(code.text, arch)
-    return text, ptx.compile_cubin(text, arch)
+    made = ptx.compile_cubin(text, arch)
+    if code.waiting:
+        made = ptx.fill_multiprocessor(made, text, arch, code.waiting)
+    if not made.is_ptx:
+        code.check_registers(made.registers)
+    return text, made
 
 
 REPLACED = (

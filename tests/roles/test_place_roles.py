@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tegula import errors as E
-from tegula.lang.place_roles import MOST_GROUPS, REGISTERS, Wanted, place
+from tegula.lang.place_roles import MOST_GROUPS, Wanted, place
+from tegula.ops.roles import start_registers
 from tegula.source import UNKNOWN
 
 
@@ -44,4 +45,4 @@ def test_roles_lie_apart_and_fit(asked: list[tuple[int, int]]) -> None:
         for group in range(p.first // 4, -(-(p.first + p.count) // 4)):
             assert budgets.setdefault(group, p.registers) == p.registers
             assert role.registers in (0, p.registers)
-    assert sum(128 * n for n in budgets.values()) <= REGISTERS
+    assert sum(128 * n for n in budgets.values()) <= start_registers(128 * len(budgets)) * 128 * len(budgets)

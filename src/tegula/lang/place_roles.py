@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
-from tegula.ops.roles import WARP_GROUP
+from tegula.ops.roles import WARP_GROUP, start_registers
 from tegula.source import Location
 
 MOST_GROUPS = 8
-REGISTERS = 65536
 LEAST_BUDGET = 24
 
 
@@ -83,10 +82,11 @@ def _budgets(groups: dict[int, list[Wanted]]) -> dict[int, int]:
                 help = "ask for the same, or give each a warp group of its own with warp_groups=1"
                 raise E.RoleRegisters(w.loc, what=what, notes=[(asking[0].loc, "the other role")], help=help)
         found[group] = asking[0].registers if asking else 0
-    every = range(1 + max(groups))
-    needed = sum(max(found.get(g, 0), LEAST_BUDGET) for g in every) * WARP_GROUP
-    if needed > REGISTERS:
-        what = f"the roles ask for {needed:,} registers, a multiprocessor has {REGISTERS:,}"
+    threads = (1 + max(groups)) * WARP_GROUP
+    needed = sum(max(found.get(g, 0), LEAST_BUDGET) for g in range(1 + max(groups))) * WARP_GROUP
+    there = start_registers(threads) * threads
+    if any(found.values()) and needed > there:
+        what = f"the roles ask for {needed:,} registers, a block of {threads} threads starts with {there:,}"
         help = f"budgets times {WARP_GROUP} threads, with {LEAST_BUDGET} for a warp group that asks for none, must fit"
         asking = next(w for g in sorted(groups) for w in groups[g] if w.registers)
         raise E.RoleRegisters(asking.loc, what=what, help=help)

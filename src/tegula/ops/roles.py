@@ -15,6 +15,13 @@ Attrs = Mapping[str, Any]
 
 WARP = 32
 WARP_GROUP = 4 * WARP
+FILE, MOST_AT_START, STEP = 65536, 255, 8
+"""Registers of a multiprocessor; the most that a thread may start with; what budgets are multiples of."""
+
+
+def start_registers(threads: int) -> int:
+    """Registers of each thread when a block of so many threads, alone on its multiprocessor, starts."""
+    return min(MOST_AT_START, FILE // threads) // STEP * STEP
 
 
 def pipe_type(t: Type) -> PipeType:

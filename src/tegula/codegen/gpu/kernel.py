@@ -15,13 +15,14 @@ from tegula.codegen.gpu.control import chosen, control, when
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
 from tegula.codegen.gpu.product import product
-from tegula.codegen.gpu.roles import roles
+from tegula.codegen.gpu.roles import multiplies, roles
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.storage import FAR, ArrayAt, SwizzledView, View
 from tegula.codegen.text import register_type
 from tegula.dataclass import dataclass
+from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
@@ -49,7 +50,7 @@ from tegula.ops.group import (
     StackVote,
 )
 from tegula.ops.lane import Lanes, LogicalBlocks, Tid, TileFromLanes, TileToLanes
-from tegula.ops.roles import WARP, Roles
+from tegula.ops.roles import WARP, WARP_GROUP, Roles
 from tegula.ops.schedule import (
     BulkLoad,
     BulkStore,
@@ -99,7 +100,9 @@ GLOBAL = "addrspace(1)"
 @dataclass(frozen=True, slots=True)
 class GpuCode:
     """LLVM IR of a kernel and what the launch needs beside it: shared memory, threads per block. `multiplies`: whether
-    it has matrix products, whose operands are worth many registers. `maps`: tensor maps that follow the arguments."""
+    it has matrix products, whose operands are worth many registers. `maps`: tensor maps that follow the arguments.
+    `budgets`: registers a thread of each warp group, where roles change how many they have; then each thread starts
+    with `start_registers`, and the code must be assembled for exactly so many."""
 
     text: str
     shared: Plan
@@ -107,6 +110,27 @@ class GpuCode:
     sites: list[Site]
     multiplies: bool = False
     maps: tuple[TensorMap, ...] = ()
+    start_registers: int = 0
+    budgets: tuple[int, ...] = ()
+
+    @property
+    def waiting(self) -> int:
+        """The threads of a block that mostly waits for memory, so that many blocks at once are better than many
+        registers; 0 for others."""
+        return 0 if self.multiplies or self.budgets else self.threads
+
+    def check_registers(self, assembled: int) -> None:
+        """InternalError if code that was assembled for so many registers a thread cannot change them as its roles do:
+        `setmaxnreg.dec` must go down and `.inc` up, and what goes up must have been let go."""
+        if not self.budgets:
+            return
+        if assembled != self.start_registers:
+            what = f"the roles change {self.start_registers} registers a thread"
+            raise InternalError(f"{what}, and the code was assembled for {assembled}")
+        if sum(self.budgets) * WARP_GROUP > assembled * self.threads:
+            raise InternalError(
+                f"the roles take {self.budgets} registers of a block that starts with {assembled} a thread"
+            )
 
     @property
     def shared_bytes(self) -> int:
@@ -124,8 +148,10 @@ def lower_kernel(
     s.layouts, s.places = parts.layouts, parts.shared.places
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
     _Walk(s).function()
-    multiplies = any(isinstance(op, SharedProduct) for op in kernel.walk())
-    return GpuCode(_module(s), parts.shared.plan, s.threads, s.sites, multiplies, tuple(s.maps))
+    return GpuCode(
+        _module(s), parts.shared.plan, s.threads, s.sites, multiplies(kernel), tuple(s.maps),
+        s.start_registers, s.budgets,
+    )  # fmt: skip
 
 
 def _module(s: GpuState) -> str:

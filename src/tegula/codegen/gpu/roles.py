@@ -8,15 +8,16 @@ from tegula.codegen.gpu.control import when
 from tegula.codegen.gpu.state import GpuState
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
-from tegula.ir import Op, Region
+from tegula.ir import Kernel, Op, Region
 from tegula.ops.base import TileOp
-from tegula.ops.roles import WARP, WARP_GROUP
+from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.ops.roles import STEP, WARP, WARP_GROUP, start_registers
 from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierWait
 from tegula.passes.groups import Group, group_of
 
 WARPS = WARP_GROUP // WARP
-LEAST, STEP, MOST, FILE = 24, 8, 240, 65536
-"""Registers of a thread: the fewest, what they are multiples of, the most given unasked. Those of a multiprocessor."""
+LEAST, MOST = 24, 240
+"""Registers of a thread: the fewest, the most given unasked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +42,20 @@ def roles(s: GpuState, op: Op, body: Callable[[Region], None]) -> None:
     # The same in all lanes, which only a shuffle tells ptxas.
     warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {number}, i32 0, i32 31)")
     whole = units(op, threads)
-    given = budgets(whole, threads)
-    s.start_registers = start_registers(threads) if given else 0
+    start = start_registers(threads)
+    given = budgets(whole, threads, multiplies(op)) if s.gpu.bulk_copies else {}
+    s.start_registers = start if given else 0
+    s.budgets = tuple(n for u, n in given.items() for _ in range(u.group.warp_groups))
+
+    def change(registers: int) -> None:
+        kind = "dec" if registers < start else "inc"
+        code.line(f'call void asm sideeffect "setmaxnreg.{kind}.sync.aligned.u32 {registers};", ""()')
+
     for unit in whole:
 
         def act(unit: Unit = unit) -> None:
-            if given:
-                kind = "dec" if given[unit] <= start_registers(threads) else "inc"
-                code.line(
-                    f'call void asm sideeffect "setmaxnreg.{kind}.sync.aligned.u32 {given[unit]};", ""()'
-                )
+            if given.get(unit, start) != start:
+                change(given[unit])
             for region in unit.roles:
                 _role(s, region, unit, warp, body)
 
@@ -72,20 +77,13 @@ def units(op: Op, threads: int) -> list[Unit]:
     return found
 
 
-def start_registers(threads: int) -> int:
-    """Registers of each thread when a block starts."""
-    return min(255, FILE // threads) // STEP * STEP
-
-
-def budgets(whole: list[Unit], threads: int) -> dict[Unit, int]:
-    """Registers of each unit's threads; empty where all keep what they start with. Who only starts copies needs few;
-    the others share what is left."""
+def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int]:
+    """Registers of each unit's threads; empty where all keep what they start with. Unasked only where roles multiply
+    (`multiplies`), whose operands are worth many registers: who only starts copies needs few, and the others share what
+    is left."""
     asked = any(u.registers for u in whole)
-    if (
-        threads % WARP_GROUP
-        or len(whole) < 2
-        or not (asked or (threads > 2 * WARP_GROUP and any(u.copies for u in whole)))
-    ):
+    unasked = multiplies and threads > 2 * WARP_GROUP and any(u.copies for u in whole)
+    if threads % WARP_GROUP or len(whole) < 2 or not (asked or unasked):
         return {}
     made = {u: u.registers or LEAST for u in whole}
     open_ = [u for u in whole if not u.registers and not u.copies]
@@ -96,6 +94,11 @@ def budgets(whole: list[Unit], threads: int) -> dict[Unit, int]:
     if sum(n * u.group.threads for u, n in made.items()) > total:
         raise InternalError(f"the roles ask for more registers than the {total} that the block starts with")
     return made
+
+
+def multiplies(region: Op | Kernel) -> bool:
+    """Whether there are matrix products in it."""
+    return any(isinstance(op, SharedProduct | RegisterProduct) for op in region.walk())
 
 
 def only_starts_copies(region: Region) -> bool:

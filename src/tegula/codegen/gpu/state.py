@@ -18,6 +18,7 @@ from tegula.layout import COPY, Layout, Mode
 from tegula.ops.roles import WARP
 from tegula.passes.groups import Group
 from tegula.passes.place_shared import Place
+from tegula.target import CudaTarget
 from tegula.types import ElementType, TileType, components, element_bytes, scalar_of
 
 Registers: TypeAlias = list[Components]
@@ -29,8 +30,8 @@ class GpuState(State):
     """`layouts`: of all tile values. `places`: of buffers in shared memory. `group`: the threads that run the code at
     hand, `lanes` of which have a lane. `held`: the registers of tiles. `barriers`: the addresses of memory barriers.
     `maps`: the tensor maps that the kernel needs, in order. `start_registers`: of a thread at the start, where roles
-    change how many they have. `line_table`: where the code says its Python lines. `lane` is the thread's number in the
-    group at all times; `lane32` the same as i32."""
+    change how many they have, and `budgets`, those of each warp group. `line_table`: where the code says its Python
+    lines. `lane` is the thread's number in the group at all times; `lane32` the same as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
     places: dict[Value, Place] = field(default_factory=dict)
@@ -42,9 +43,16 @@ class GpuState(State):
     barriers: dict[Value, str] = field(default_factory=dict)
     maps: list[TensorMap] = field(default_factory=list)
     start_registers: int = 0
+    budgets: tuple[int, ...] = ()
     line_table: LineTable | None = None
     lane32: str = "%lane32"
     frame: list[str] = field(default_factory=list)
+
+    @property
+    def gpu(self) -> CudaTarget:
+        """The target."""
+        assert isinstance(self.target, CudaTarget)
+        return self.target
 
     @contextmanager
     def of_group(self, group: Group) -> Iterator[None]:

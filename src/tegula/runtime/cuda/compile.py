@@ -89,7 +89,9 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     accept(verdict)
     code = lower_kernel(kernel, spread, made_for, debug, config.line_info)
     check_memory(code.shared, made_for.shared_per_block, made_for.arch)
-    made = assembled(code.text, made_for, 0 if code.multiplies else code.threads)
+    made = assembled(code.text, made_for, code.waiting)
+    if not made.is_ptx:
+        code.check_registers(made.registers)
     metadata: dict[str, Any] = {
         "shared": code.shared_bytes,
         "threads": code.threads,
@@ -97,6 +99,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "writes": writes,
         "ptx": made.is_ptx,
         "registers": made.registers,
+        "start": code.start_registers,
         "spills": made.spill_bytes,
         "maps": [list(m) for m in described_maps(kernel, code.maps)],
         "padding": maps_at(kernel) - argument_bytes(kernel),
@@ -125,7 +128,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         name=kernel.name,
         device=device,
         context=where,
-        function=loaded(where, entry).function("kernel", data["shared"], data["threads"]),
+        function=loaded(where, entry).function("kernel", data["shared"], data["threads"], data["start"]),
         shared_bytes=data["shared"],
         threads=data["threads"],
         sites=[site_from_json(s) for s in data["sites"]],

@@ -28,10 +28,11 @@ class Module:
         self.context = context
         self.handle: int = _compiled_by_driver(context, code) if is_ptx else _loaded(context, code)
 
-    def function(self, name: str, shared_bytes: int = 0, threads: int = 1) -> int:
+    def function(self, name: str, shared_bytes: int = 0, threads: int = 1, registers: int = 0) -> int:
         """The handle of a kernel, made ready for that much dynamic shared memory.
 
-        LaunchError if the device cannot run a block of it."""
+        LaunchError if the device cannot run a block of it; InternalError if its threads do not start with as many
+        `registers` as its roles rely on (0: any number)."""
         call, make = self.context.call, self.context.make
         made = make(ctypes.c_void_p, "cuModuleGetFunction", self.handle, name.encode())
         most = make(ctypes.c_int, "cuFuncGetAttribute", MAX_THREADS, made)
@@ -40,6 +41,9 @@ class Module:
             raise LaunchError(
                 f"the kernel needs so many registers that a block has at most {most} threads", help
             )
+        if registers and self.attribute(made, REGISTERS) != registers:
+            there = self.attribute(made, REGISTERS)
+            raise InternalError(f"the roles change {registers} registers a thread, and the code has {there}")
         if shared_bytes > SHARED_ALWAYS:
             call("cuFuncSetAttribute", made, MAX_DYNAMIC_SHARED, shared_bytes)
         return made

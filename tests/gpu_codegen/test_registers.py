@@ -1,0 +1,100 @@
+"""Registers of warp groups: what roles ask for is what the code is assembled for."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from gpu_code import assembled, lowered
+
+import tegula as tg
+from tegula.backend import ptx
+from tegula.backend.llvm import compile_ptx
+from tegula.errors import InternalError
+from tegula.runtime.launch import block_size
+
+ASSEMBLER = bool(ptx.candidates())
+
+
+def copying(*registers: int) -> Any:
+    """A kernel without products: a role fetches rows, each of the others sums them. Their budgets, 0 for any."""
+    first, second, third = registers
+
+    @tg.kernel
+    def sums(x: tg.array2d[float], y: tg.array2d[float], n: int):
+        one = tg.tile_pipe(shape=(8, 64), dtype=float, stages=3)
+        with tg.ws(0, registers=first):
+            for k in range(n):
+                tg.tile_pipe_load(one, x, offset=(8 * k, 0))
+        with tg.ws(1, registers=second):
+            for k in range(n):
+                tg.tile_store(y, tg.tile_pipe_pop(one) + 1.0, offset=(16 * k, 0))
+        with tg.ws(2, registers=third):
+            for k in range(n):
+                tg.tile_store(y, tg.tile_pipe_pop(one) * 2.0, offset=(16 * k + 8, 0))
+
+    return sums
+
+
+@tg.kernel
+def pair(x: tg.array2d[float], y: tg.array2d[float], n: int):
+    one = tg.tile_pipe(shape=(8, 64), dtype=float, stages=3)
+    with tg.ws(0, registers=24):
+        for k in range(n):
+            tg.tile_pipe_load(one, x, offset=(8 * k, 0))
+    with tg.ws(1, registers=256):
+        for k in range(n):
+            tg.tile_store(y, tg.tile_pipe_pop(one) + 1.0, offset=(8 * k, 0))
+
+
+def changes(text: str) -> list[tuple[str, int]]:
+    return [(kind, int(n)) for kind, n in re.findall(r"setmaxnreg\.(\w+)\.sync\.aligned\.u32 (\d+)", text)]
+
+
+def code_of(kernel: Any) -> Any:
+    args = [tg.zeros((64, 64)), tg.zeros((128, 64)), 4]
+    return lowered(kernel, args, (1,), block_size(kernel, None, args))
+
+
+@pytest.mark.parametrize(
+    ("registers", "expected"),
+    [
+        ((24, 240, 240), [("dec", 24), ("inc", 240), ("inc", 240)]),
+        ((24, 24, 24), [("dec", 24)] * 3),
+        ((40, 0, 104), [("dec", 40), ("inc", 240), ("dec", 104)]),
+        ((168, 160, 168), [("dec", 160)]),
+    ],
+)
+def test_roles_without_products(registers: tuple[int, ...], expected: list[tuple[str, int]]) -> None:
+    """They start with the registers of a block that is alone, although such kernels gain by several at once."""
+    code = code_of(copying(*registers))
+    assert code.start_registers == 168 and code.waiting == 0
+    text, made = assembled(code)
+    assert ".maxntid 384" in text and ".maxnreg 168" in text and "minnctapersm" not in text
+    assert changes(text) == expected
+    assert all((n < 168) == (kind == "dec") for kind, n in changes(text))
+    if ASSEMBLER:
+        assert made.registers == 168 and made.spill_bytes == 0
+
+
+def test_the_most_that_a_thread_can_have() -> None:
+    code = code_of(pair)
+    text, made = assembled(code)
+    assert changes(text) == [("dec", 24), ("inc", 256)] and ".maxnreg 248" in text
+    if ASSEMBLER:
+        assert made.registers == 248
+
+
+def test_nothing_changes_where_nothing_is_asked_or_multiplied() -> None:
+    code = code_of(copying(0, 0, 0))
+    assert code.waiting == 384 and not code.budgets
+    assert changes(compile_ptx(code.text, "sm_90a")) == []
+
+
+def test_code_for_other_registers_is_refused() -> None:
+    code = code_of(copying(24, 240, 240))
+    code.check_registers(168)
+    for there in (32, 160, 176):
+        with pytest.raises(InternalError, match=f"was assembled for {there}"):
+            code.check_registers(there)
