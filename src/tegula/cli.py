@@ -100,8 +100,6 @@ def check(file: str, target: str) -> None:
             continue
         launches, steps = verdict.explored
         click.echo(f"{kernel.name}: {verdict.status} ({launches} launches, {steps} steps of roles)")
-        for premise in verdict.premises:
-            click.echo(f"  given that {premise}")
     click.echo(f"{len(dict.fromkeys(kernels))} checked, {wrong} not proved")
     sys.exit(1 if wrong else 0)
 

@@ -203,14 +203,14 @@ def stage_of(name: str, which: int = 0) -> Spoil:
     return spoil
 
 
-def before(name: str, barrier: str, other: str) -> Spoil:
-    """The op comes before the first of another name in its region."""
+def before(name: str, barrier: str, other: str, which: int = 0) -> Spoil:
+    """The op comes before one of another name in its region."""
 
     def spoil(kernel: Kernel, parts: Distribution) -> None:
         op = ops(kernel, name, barrier)[0]
         region = _region(op)
         region.remove(op)
-        region.insert(next(k for k, o in enumerate(region) if o.NAME == other), op)
+        region.insert([k for k, o in enumerate(region) if o.NAME == other][which], op)
 
     return spoil
 

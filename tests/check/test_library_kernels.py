@@ -25,15 +25,18 @@ TILES = [
 @pytest.mark.parametrize("more", [False, True])
 def test_matmul(tile: gemm.Tile, dtype: Any, transposed: bool, more: bool) -> None:
     kernel = gemm.product(dtype, dtype, tile, transposed, more, more, False, "gelu" if more else "")
-    found = check_schedule(*lowered(kernel))
+    made, parts = lowered(kernel)
+    found = check_schedule(made, parts)
     assert found.proved, found.message
-    assert not found.premises or dtype is tg.float32
+    # Tensor cores of warp groups read stages as copies write them.
+    assert any(op.NAME == "fence.async" for op in made.walk()) == (dtype is tg.float32)
 
 
 @pytest.mark.parametrize(
     ("depth", "causal", "ragged", "logs"), list(product((64, 128), *[(False, True)] * 3))
 )
 def test_attention(depth: int, causal: bool, ragged: bool, logs: bool) -> None:
-    found = check_schedule(*lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4))
+    made, parts = lowered(attention.forward(tg.bfloat16, depth, causal, ragged, logs), 4)
+    found = check_schedule(made, parts)
     assert found.proved, found.message
-    assert not found.premises
+    assert not any(op.NAME == "fence.async" for op in made.walk())

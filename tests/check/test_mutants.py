@@ -75,10 +75,14 @@ TWO_PRODUCERS: dict[str, tuple[Spoil, str]] = {
     "one barrier for two announcements": (retarget("mbarrier.expect", "right.full", FULL), "arrivals"),
     "one barrier for two copies": (retarget("bulk.load", "right.full", FULL), "bytes"),
     "released before it is read": (before("mbarrier.arrive", EMPTY, "buf.read"), "race"),
+    "no fence before a release": (drop("fence.async"), "fence"),
+    "fence before the reads": (before("fence.async", "", "buf.read"), "fence"),
 }
 CHAIN: dict[str, tuple[Spoil, str]] = {
-    "no fence after a push": (drop("fence.async"), "fence"),
-    "fence after the arrival": (before("mbarrier.arrive", FULL, "fence.async"), "fence"),
+    "no fence after a push": (drop("fence.async", which=1), "fence"),
+    "fence after the arrival": (before("mbarrier.arrive", FULL, "fence.async", 1), "fence"),
+    "no fence before a release": (drop("fence.async"), "fence"),
+    "fence after the release": (before("mbarrier.arrive", "raw.empty", "fence.async"), "fence"),
     "no arrival after a push": (drop("mbarrier.arrive", FULL), "deadlock"),
     "one of four warps counted": (count(FULL, -3), "arrivals"),
     "no wait before a push": (drop("mbarrier.wait", EMPTY), "race"),

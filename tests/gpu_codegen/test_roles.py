@@ -88,6 +88,23 @@ def chained_products(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[flo
         tg.tile_store(c, total)
 
 
+@tg.kernel
+def two_readers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
+    left = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=STAGES)
+    with tg.ws(0):
+        for k in range(steps):
+            tg.tile_pipe_load(left, a, offset=(0, k * 64))
+    with tg.role("copies", warps=4):
+        for k in range(steps):
+            tg.tile_store(b, tg.tile_pipe_pop(left), offset=(0, k * 64))
+    with tg.role("squares", warps=2):
+        total = tg.tile_zeros(shape=(64, 64))
+        for _k in range(steps):
+            x = tg.tile_pipe_pop(left)
+            tg.tile_matmul(x, x, total)
+        tg.tile_store(c, total)
+
+
 def arrays(*dtypes: Any, align: bool = True) -> list[tg.array]:
     made = [tg.zeros((256, 256 if align else 257), dtype=t) for t in dtypes]
     return made if align else [x[:, 1:] for x in made]
@@ -101,7 +118,13 @@ def code_of(kernel: Any, args: Sequence[Any]) -> GpuCode:
 def texts() -> dict[str, tuple[GpuCode, str]]:
     """The kernels above as LLVM IR and PTX."""
     made: dict[str, tuple[GpuCode, str]] = {}
-    for kernel, out in ((product, HALF), (two_producers, float), (pushed, float), (chained_products, float)):
+    for kernel, out in (
+        (product, HALF),
+        (two_producers, float),
+        (pushed, float),
+        (chained_products, float),
+        (two_readers, float),
+    ):
         code = code_of(kernel, [*arrays(HALF, HALF, out), 4])
         made[kernel.name] = code, compile_ptx(code.text, "sm_90a")
     return made
@@ -170,6 +193,17 @@ def test_what_threads_write_for_tensor_cores_is_fenced_before_it_is_announced(te
     assert text.rindex("st.shared", 0, fence) < fence < text.index("mbarrier.arrive.shared::cta", fence)
 
 
+def test_threads_fence_what_they_have_read_before_copies_fill_it_again(texts: Texts) -> None:
+    """Between the last load of a stage, by ordinary loads or ldmatrix, and the arrival that releases it."""
+    text = texts["two_readers"][1]
+    reads = [m.start() for m in re.finditer(r"\bld\.shared|ldmatrix", text)]
+    releases = [m.start() for m in re.finditer(r"mbarrier\.arrive\.shared::cta", text)]
+    assert "ldmatrix" in text and re.search(r"\bld\.shared", text) and len(releases) == 2
+    for release in releases:
+        read = max(at for at in reads if at < release)
+        assert "fence.proxy.async.shared::cta" in text[read:release]
+
+
 def test_a_computed_left_operand_stays_in_registers(texts: Texts) -> None:
     code, text = texts["chained_products"]
     assert not re.search(r"\bld\.shared", text)
@@ -205,7 +239,7 @@ def test_all_warps_meet_at_the_end(texts: Texts) -> None:
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
-@pytest.mark.parametrize("name", ["product", "two_producers", "pushed", "chained_products"])
+@pytest.mark.parametrize("name", ["product", "two_producers", "pushed", "chained_products", "two_readers"])
 def test_the_assembler_has_no_complaint(texts: Texts, name: str) -> None:
     code, _ = texts[name]
     _, made = assembled(code)

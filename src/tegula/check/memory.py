@@ -53,9 +53,8 @@ class Race:
 class Memory:
     """Shared memory, cut where buffers, stages and slots begin."""
 
-    def __init__(self, cuts: Sequence[int], strict: bool) -> None:
+    def __init__(self, cuts: Sequence[int]) -> None:
         self.cuts = sorted(set(cuts))
-        self.strict = strict
         self.cells: dict[int, Cell] = {cut: Cell() for cut in self.cuts}
         self._within: dict[tuple[int, int], list[Cell]] = {}
 
@@ -104,7 +103,7 @@ class Memory:
             return None
         if clock[first.entry] < first.moment:
             return Race(first, second)
-        crosses = first.proxy == GENERIC and second.proxy == ASYNC and (first.write or self.strict)
+        crosses = first.proxy == GENERIC and second.proxy == ASYNC
         if crosses and clock[first.fence] < first.moment:
             return Race(first, second, fence=True)
         return None

@@ -17,20 +17,17 @@ from tegula.check.unroll import Program, TooLong, Trace
 from tegula.check.verdict import PROVED, REFUTED, UNPROVED, Refuted, Step, Unproved, Verdict
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
-from tegula.ops.buffer import BufRead
 from tegula.ops.control import For
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait
 from tegula.passes.groups import group_of
 from tegula.passes.place_shared import SharedMemory
-from tegula.passes.promote_buffers import root
 from tegula.passes.uniformity import Uniformity
 from tegula.types import BufType
 
 SIMPLE = "let loops and conditions around pipes depend on kernel arguments and shapes in a simple way"
 SHOWN = 8
 """Steps of a counterexample."""
-REFILL = "a stage that threads have read is filled again by a bulk copy once they have arrived, without a proxy fence"
 
 
 class Spread(Protocol):
@@ -41,13 +38,12 @@ class Spread(Protocol):
     threads: int
 
 
-def check_schedule(kernel: Kernel, spread: Spread, *, refill_fences: bool = False) -> Verdict:
-    """The verdict on a kernel as it is emitted. `refill_fences`: whether a bulk copy to a stage that threads have read
-    asks for a proxy fence in between; else its absence is a premise of the proof."""
+def check_schedule(kernel: Kernel, spread: Spread) -> Verdict:
+    """The verdict on a kernel as it is emitted."""
     barriers = [op for op in kernel.walk() if isinstance(op, MbarrierNew)]
     if not barriers and not any(isinstance(op, Roles) for op in kernel.body.ops):
         return Verdict(PROVED)
-    check = _Check(kernel, spread, barriers, refill_fences)
+    check = _Check(kernel, spread, barriers)
     try:
         return check.verdict()
     except Unproved as e:
@@ -55,8 +51,8 @@ def check_schedule(kernel: Kernel, spread: Spread, *, refill_fences: bool = Fals
 
 
 class _Check:
-    def __init__(self, kernel: Kernel, spread: Spread, barriers: Sequence[Op], strict: bool) -> None:
-        self.kernel, self.spread, self.strict = kernel, spread, strict
+    def __init__(self, kernel: Kernel, spread: Spread, barriers: Sequence[Op]) -> None:
+        self.kernel, self.spread = kernel, spread
         self.forms = Forms(kernel)
         self.program = Program(kernel, self.forms, spread.shared.places, spread.threads)
         self.barriers = [(op.result, op.attrs["stages"], op.attrs["arrivals"]) for op in barriers]
@@ -85,8 +81,7 @@ class _Check:
         self._covered()
         rows = [(role.name, region) for role, region in zip(self.roles, self.program.roles, strict=True)]
         check_counts(self.forms, self.program.followed, rows, [v for v, *_ in self.barriers])
-        premises = (REFILL,) if not self.strict and _refills(self.kernel) else ()
-        return Verdict(PROVED, premises=premises, explored=self.explored)
+        return Verdict(PROVED, explored=self.explored)
 
     def _launch(self, values: Values) -> Verdict | None:
         """A verdict if the launch goes wrong."""
@@ -109,7 +104,7 @@ class _Check:
         return None
 
     def _run(self, traces: Sequence[Trace], record: bool) -> Run:
-        return Run(self.roles, traces, self.barriers, Memory(self.cuts, self.strict), record)
+        return Run(self.roles, traces, self.barriers, Memory(self.cuts), record)
 
     def _counterexample(self, traces: Sequence[Trace], fault: Refuted) -> tuple[Step, ...]:
         """The last steps, of those that have to do with the ops that the fault names."""
@@ -166,7 +161,7 @@ class _Check:
 def _refuted(
     e: Refuted, steps: tuple[Step, ...], launch: tuple[tuple[str, int], ...], explored: tuple[int, int]
 ) -> Verdict:
-    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.places, steps, launch, (), explored)
+    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.places, steps, launch, explored)
 
 
 def _spoken(kernel: Kernel, term: object) -> str:
@@ -212,15 +207,3 @@ def _parts(shared: SharedMemory) -> dict[Value, tuple[int, int, int]]:
         parts = v.type.shape[0] if isinstance(v.type, BufType) and attrs.get("pipe") else 1
         out[v] = (place.offset, place.size, parts)
     return out
-
-
-def _refills(kernel: Kernel) -> bool:
-    """Whether threads read, by loads of their own, a ring that bulk copies fill."""
-    rings = {root(op.operands[0]) for op in kernel.walk() if isinstance(op, BulkLoad)}
-    used = {v for op in kernel.walk() for v in op.operands}
-    return any(
-        e.kind == "read" and e.value is not None and root(e.value) in rings
-        for op in kernel.walk()
-        if op.attrs.get("unit") != "wgmma" and not (isinstance(op, BufRead) and op.result not in used)
-        for e in op.effects()
-    )

@@ -36,8 +36,8 @@ class Step:
 class Verdict:
     """`status`: "proved", "refuted" or "unproved". Of the last two: `kind` of fault, `message`, `loc` and `help`;
     `places`: the other ops involved, with what they have to do with it. A refuted schedule has a counterexample:
-    `steps`, in order, under the launch values `launch`. `premises`: what was taken for granted; `explored`: how many
-    launches were unrolled, and how many ops of roles in all."""
+    `steps`, in order, under the launch values `launch`. `explored`: how many launches were
+    unrolled, and how many ops of roles in all."""
 
     status: str
     kind: str = ""
@@ -47,7 +47,6 @@ class Verdict:
     places: tuple[tuple[Location, str], ...] = ()
     steps: tuple[Step, ...] = ()
     launch: tuple[tuple[str, int], ...] = ()
-    premises: tuple[str, ...] = ()
     explored: tuple[int, int] = (0, 0)
 
     @property
@@ -70,7 +69,7 @@ class Verdict:
 
     def summary(self) -> Mapping[str, Any]:
         """What a cache entry keeps of a proof."""
-        return {"status": self.status, "premises": list(self.premises), "explored": list(self.explored)}
+        return {"status": self.status, "explored": list(self.explored)}
 
 
 class Refuted(Exception):

@@ -5,18 +5,21 @@ of parity n / stages mod 2. Whoever fills waits until the stage is empty, whoeve
 bulk copy, whose bytes the full barrier counts, where a tensor map can describe the array; else it is a load to
 registers and a push.
 
+Where threads read a stage that copies fill, a proxy fence stands between their reads and the release: an arrival orders
+what they do against what other threads do, not against copies, whose writes would overtake the reads.
+
 Pipes that are filled, popped and released together share one pair of barriers, with the bytes of all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tegula.dataclass import dataclass, field
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import TileOp
-from tegula.ops.buffer import BufNew, BufView, BufWrite
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
 from tegula.ops.control import For, If, While
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import (
@@ -31,11 +34,13 @@ from tegula.ops.schedule import (
 from tegula.ops.tile import TileEmpty, TileLoad
 from tegula.passes.bulk_access import boxes, bulk_loadable
 from tegula.passes.groups import group_of, role_of
-from tegula.rewrite import replace
+from tegula.rewrite import replace, uses
 from tegula.target import CudaTarget
 from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
+COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
+"""What a release consists of."""
 Key = tuple[Value, str]
 """A pipe and what of it a role counts: "fill", "pop" or "release"."""
 
@@ -74,10 +79,35 @@ def lower_pipes(kernel: Kernel, target: CudaTarget, threads: int) -> None:
             users[op.operands[0]].append(op)
     pipes = {op.result: _made(kernel, target, op, users[op.result], threads) for op in news}
     first, last = _share_barriers(pipes, users)
-    lowering = _Lowering(kernel, pipes, first, last)
+    lowering = _Lowering(kernel, pipes, first, last, _read_by_threads(kernel, pipes))
     for region in dict.fromkeys(_home(kernel, op) for some in users.values() for op in some):
         lowering.role(region)
     replace(kernel.body, lowering.popped)
+
+
+def _read_by_threads(kernel: Kernel, pipes: dict[Value, _Pipe]) -> set[tuple[Region, Value]]:
+    """The roles whose threads read stages that copies fill, by loads of their own, each with the pipe whose barriers it
+    arrives at. Tensor cores of warp groups read through the proxy of the copies."""
+    users = uses(kernel.body)
+    return {
+        (_home(kernel, op), pipes[op.operands[0]].leader)
+        for op in kernel.walk()
+        if isinstance(op, PipePop) and pipes[op.operands[0]].bulk and _loaded(op.result, users)
+    }
+
+
+def _loaded(tile: Value, users: Mapping[Value, list[tuple[Op, int]]]) -> bool:
+    """Whether threads load from a popped tile, or from a view of it."""
+    for user, _ in users.get(tile, []):
+        assert isinstance(user, TileOp)
+        if isinstance(user, BufView | BufReshape):
+            if _loaded(user.result, users):
+                return True
+        elif user.attrs.get("unit") != "wgmma" and not (
+            isinstance(user, BufRead) and user.result not in users
+        ):
+            return True
+    return False
 
 
 def _share_barriers(pipes: dict[Value, _Pipe], users: dict[Value, list[Op]]) -> tuple[set[Op], set[Op]]:
@@ -188,12 +218,14 @@ class _Lowering:
     pipes: dict[Value, _Pipe]
     first: set[Op]
     last: set[Op]
+    read: set[tuple[Region, Value]]
+    home: Region = field(init=False)
     popped: dict[Value, Value] = field(default_factory=dict[Value, Value])
     counts: dict[Key, _Count] = field(default_factory=dict[Key, _Count])
 
     def role(self, region: Region) -> None:
         """Every count starts at the first stage; a fresh barrier counts as one whose phase of parity 1 has ended."""
-        start = Region()
+        self.home, start = region, Region()
         build = Builder(start, self.kernel.loc)
         self.counts = {
             key: _Count(_number(build, 0), _number(build, int(key[1] == "fill")))
@@ -330,6 +362,8 @@ class _Lowering:
         made = self.pipes[op.operands[0]]
         key = (made.leader, "release")
         if op in self.last:
+            if (self.home, made.leader) in self.read and not _fenced(build.region.ops):
+                build.insert(FenceAsync())
             build.insert(MbarrierArrive([made.empty, self.counts[key].stage], []))
             self._advance(build, key)
 
@@ -353,6 +387,12 @@ class _Lowering:
         stage = build.insert(S.Select([wraps, _number(build, 0), more], [int32])).result
         parity = build.insert(S.Select([wraps, flipped, count.parity], [int32])).result
         self.counts[key] = _Count(stage, parity)
+
+
+def _fenced(ops: Sequence[Op]) -> bool:
+    """Whether nothing but arrivals and counting has followed a proxy fence."""
+    since = next((op for op in reversed(ops) if not isinstance(op, COUNTING)), None)
+    return isinstance(since, FenceAsync)
 
 
 def _number(build: Builder, n: int) -> Value:
