@@ -15,21 +15,26 @@ from tegula.kernels import gemm
 
 attention: Any = importlib.import_module("tegula.kernels.attention")
 TILES = [
-    *((tile, tg.bfloat16) for tile in gemm.TENSOR_CORES),
-    *((tile, tg.float32) for tile in gemm.VECTOR_UNITS),
+    *((tile, tg.bfloat16, "default") for tile in gemm.TENSOR_CORES),
+    *((tile, tg.float8_e4m3, "default") for tile in gemm.candidates(tg.float8_e4m3, False)[:1]),
+    *((tile, tg.float32, "tf32") for tile in gemm.candidates(tg.float32, False, "tf32")[:1]),
+    *((tile, tg.float32, "default") for tile in gemm.VECTOR_UNITS),
 ]
 
 
-@pytest.mark.parametrize(("tile", "dtype"), TILES)
+@pytest.mark.parametrize(("tile", "dtype", "precision"), TILES)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("more", [False, True])
-def test_matmul(tile: gemm.Tile, dtype: Any, transposed: bool, more: bool) -> None:
-    kernel = gemm.product(dtype, dtype, tile, transposed, more, more, False, "gelu" if more else "")
+def test_matmul(tile: gemm.Tile, dtype: Any, precision: str, transposed: bool, more: bool) -> None:
+    result, activation = (dtype if dtype.bits > 8 else tg.bfloat16), "gelu" if more else ""
+    # Other orders are transposed before.
+    turned = transposed or dtype.bits == 8 or precision == "tf32"
+    kernel = gemm.product(dtype, result, tile, turned, more, more, False, activation, precision)
     made, parts = lowered(kernel)
     found = check_schedule(made, parts)
     assert found.proved, found.message
     # Tensor cores of warp groups read stages as copies write them.
-    assert any(op.NAME == "fence.async" for op in made.walk()) == (dtype is tg.float32)
+    assert any(op.NAME == "fence.async" for op in made.walk()) == (dtype is tg.float32 and precision == "default")
 
 
 @pytest.mark.parametrize(

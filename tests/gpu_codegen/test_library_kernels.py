@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from gpu_code import assembled, lowered
 
 import tegula as tg
 from tegula.backend import ptx
+from tegula.backend.llvm import compile_ptx
 from tegula.kernels import gemm
 from tegula.kernels.attention import forward
 
@@ -34,7 +36,7 @@ def product(tile: gemm.Tile, dtype: Any = tg.bfloat16, transposed: bool = False,
     result, biased = features.get("result", dtype), features.get("biased", False)
     kernel = gemm.product(
         *(dtype, result, tile, transposed, features.get("scaled", False), features.get("keeps", False)),
-        *(biased, features.get("activation", "")),
+        *(biased, features.get("activation", ""), features.get("precision", "default")),
     )
     b = tg.zeros((n, k) if transposed else (k, n), dtype=dtype)
     bias = tg.zeros(n, dtype=dtype) if biased else 0
@@ -46,6 +48,25 @@ def product(tile: gemm.Tile, dtype: Any = tg.bfloat16, transposed: bool = False,
 @pytest.mark.parametrize("tile", gemm.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
 def test_products(tile: gemm.Tile, transposed: bool) -> None:
     check(product(tile, transposed=transposed), 3, "wgmma.mma_async", "stmatrix", "setmaxnreg.dec")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "precision", "shape"),
+    [
+        (tg.float8_e4m3, "default", "k32.f32.e4m3.e4m3"),
+        (tg.float8_e5m2, "default", "k32.f32.e5m2.e5m2"),
+        (tg.float32, "tf32", "k8.f32.tf32.tf32"),
+    ],
+)
+@pytest.mark.parametrize("size", [(128, 256), (64, 128)])
+def test_products_of_other_widths(size: tuple[int, int], dtype: Any, precision: str, shape: str) -> None:
+    """Steps of 128 bytes, four instructions each; float32 is rounded on its way."""
+    tile = next(t for t in gemm.candidates(dtype, False, precision) if t[:2] == size)
+    result = tg.float32 if precision == "tf32" else tg.bfloat16
+    code = product(tile, dtype, True, result=result, precision=precision)
+    check(code, 3, f"wgmma.mma_async.sync.aligned.m64n{tile.columns}{shape}", "cp.async.bulk.tensor")
+    assert [m.rounds for m in code.maps] == [precision == "tf32"] * 2 + [False]
+    assert len(re.findall("wgmma.mma_async", compile_ptx(code.text, "sm_90a"))) == 4
 
 
 @pytest.mark.slow

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data import NUMPY, assert_near, integers, normal, wide
+from data import FLOAT8, NUMPY, assert_near, integers, normal, wide
 
 import tegula as tg
 from tegula.kernels import gemm, matmul
+from tegula.kernels.operands import is_aligned, turned
 
 ERF = np.vectorize(math.erf)
 ACTIVATIONS = {
@@ -22,15 +23,22 @@ ACTIVATIONS = {
 
 
 def check(
-    m: int, n: int, k: int, dtype: str = "bfloat16", tile: Any = None, transposed: bool = False
+    m: int,
+    n: int,
+    k: int,
+    dtype: str = "bfloat16",
+    tile: Any = None,
+    transposed: bool = False,
+    precision: str = "default",
 ) -> None:
     """A product of small integers, which is exact in float32 and rounded once."""
     a = integers(m, k, dtype=dtype)
     b = integers(*((n, k) if transposed else (k, n)), dtype=dtype, seed=1)
-    c = matmul(tg.array(a), tg.array(b), transpose_b=transposed, tile=tile)
-    assert c.shape == (m, n) and str(c.dtype) == dtype
+    c = matmul(tg.array(a), tg.array(b), transpose_b=transposed, precision=precision, tile=tile)
+    result = "bfloat16" if dtype in FLOAT8 else dtype
+    assert c.shape == (m, n) and str(c.dtype) == result
     wanted = wide(a) @ (wide(b).T if transposed else wide(b))
-    np.testing.assert_array_equal(c.numpy(), wanted.astype(np.float32).astype(NUMPY[dtype]))
+    np.testing.assert_array_equal(c.numpy(), wanted.astype(np.float32).astype(NUMPY[result]))
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -43,6 +51,35 @@ def test_every_tile(tile: gemm.Tile, transposed: bool) -> None:
 @pytest.mark.parametrize("tile", gemm.VECTOR_UNITS, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
 def test_every_tile_of_float32(tile: gemm.Tile, transposed: bool) -> None:
     check(tile.rows + 4, tile.columns + 4, 3 * tile.depth + 4, "float32", tile, transposed)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("dtype", "precision"), [("float8_e4m3", "default"), ("float8_e5m2", "default"), ("float32", "tf32")]
+)
+def test_steps_of_as_many_bytes(dtype: str, precision: str, transposed: bool) -> None:
+    """Operands of 8 bits, and of float32 as tf32, which holds these numbers exactly."""
+    for tile in gemm.candidates(getattr(tg, dtype), False, precision)[2:]:
+        check(tile.rows + 8, tile.columns + 8, 2 * tile.depth + 8, dtype, tile, transposed, precision)
+
+
+def test_results_of_float8() -> None:
+    a, b = integers(20, 40, dtype="float8_e4m3"), integers(40, 30, dtype="float8_e4m3", seed=1)
+    out = tg.ones((20, 30), dtype=tg.float32)
+    bias = integers(30, dtype="float16", seed=2)
+    matmul(tg.array(a), tg.array(b), out, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="relu")
+    wanted = np.maximum(0.5 * (wide(a) @ wide(b)) + 2.0 + wide(bias), 0.0)
+    np.testing.assert_array_equal(wide(out), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "bfloat16", "float32"])
+@pytest.mark.parametrize("shape", [(1, 1), (65, 130), (100, 8), (0, 3)])
+def test_transposed_copies(shape: tuple[int, int], dtype: str) -> None:
+    """Their rows start where bulk copies can."""
+    x = tg.array(integers(*shape, dtype=dtype))
+    made = turned(x, x)
+    np.testing.assert_array_equal(wide(made), wide(x).T)
+    assert is_aligned(made) or not x.size
 
 
 @pytest.mark.parametrize("dtype", NUMPY)
@@ -138,8 +175,10 @@ def zeros(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
         ((zeros(4, 5), zeros(5, 6)), {"transpose_b": True}, "must have shape (5, 5) to fit 'a' of shape (4, 5) with"),
         ((zeros(4), zeros(4, 4)), {}, "'a' must have 2 dimensions, got shape (4,)"),
         ((zeros(4, 4), zeros(4, 4, dtype=tg.float16)), {}, "must be of one dtype, got bfloat16 and float16"),
-        ((zeros(4, 4, dtype=tg.float64), zeros(4, 4)), {}, "must be of bfloat16 or float16 or float32, got float64"),
-        ((zeros(4, 4, dtype=tg.float8_e4m3), zeros(4, 4)), {}, "got float8_e4m3"),
+        ((zeros(4, 4, dtype=tg.float64), zeros(4, 4)), {}, "or float32 or float8_e4m3 or float8_e5m2, got float64"),
+        ((zeros(4, 4, dtype=tg.float8_e4m3), zeros(4, 4)), {}, "of one dtype, got float8_e4m3 and bfloat16"),
+        ((zeros(4, 4), zeros(4, 4), zeros(4, 4, dtype=tg.float8_e4m3)), {}, "or float32, got float8_e4m3"),
+        ((zeros(4, 4), zeros(4, 4)), {"precision": "exact"}, "there is no precision 'exact'"),
         ((zeros(4, 4), zeros(4, 4), zeros(4, 5)), {}, "'out' must have shape (4, 4) to fit 'a' and 'b', got (4, 5)"),
         ((zeros(4, 4), zeros(4, 4)), {"beta": 1.0}, "beta is 1.0, but there is no 'out' to scale"),
         ((zeros(4, 4), zeros(4, 4)), {"bias": zeros(5)}, "'bias' must have shape (4,) to fit 'b', got (5,)"),

@@ -59,6 +59,35 @@ def reachable(argument: Any, known: Any) -> Any:
     return made
 
 
+SIDE = 64
+"""Of the tiles that are transposed at a time."""
+
+
+@cache
+def turning(dtype: Any) -> Any:
+    """The kernel that transposes arrays of a type."""
+
+    @tg.kernel
+    def turn(x: tg.array2d[dtype], out: tg.array2d[dtype]):
+        i, j = tg.tid()
+        tile = tg.tile_load(x, shape=(SIDE, SIDE), offset=(i * SIDE, j * SIDE))
+        tg.tile_store(out, tg.tile_transpose(tile), offset=(j * SIDE, i * SIDE))
+
+    return turn
+
+
+def turned(argument: Any, known: Any) -> Any:
+    """A transposed copy of a 2-D array, whose rows bulk copies reach."""
+    rows, columns = known.shape
+    unit = 8 * MAP_ALIGNMENT // known.dtype.bits
+    padded = tg.empty((columns, math.ceil(rows / unit) * unit), known.dtype, known.device)
+    made = padded[:, slice(rows)]
+    if known.size:
+        grid = [math.ceil(n / SIDE) for n in known.shape]
+        tg.launch_tiled(turning(known.dtype), grid, [argument], [made], block_dim=256)
+    return made
+
+
 def is_aligned(x: Any) -> bool:
     """Whether rows are packed, and start where bulk copies can."""
     *outer, last = x.strides

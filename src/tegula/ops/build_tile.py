@@ -541,26 +541,28 @@ def tile_matmul(
     """out = alpha * a @ c + beta * out in place; without `out` the product as a new tile of a's type.
 
     a: (M, K), c: (K, N), out: (M, N). Sums are in out's type (float32 for 8- and 16-bit results, rounded once).
-    `precision`: "default", or "tf32", which a CPU computes in float32. `wait=False` leaves the product in flight: until
-    tile_matmul_wait, only further products may add to `out`, and operands must not change."""
+    `precision`: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, a CPU does not. `wait=False`
+    leaves the product in flight: until tile_matmul_wait, only further products may add to `out`, and operands must not
+    change."""
     require(precision in ("default", "tf32"), f"precision must be 'default' or 'tf32', got {precision!r}")
     left, right = b.tile(a), b.tile(c)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
     _check_product(left.type, right.type)
     shape = (left.type.shape[0], right.type.shape[1])
+    rounding = {"precision": "tf32"} if precision == "tf32" else {}
     if out is None:
         require(
             wait, "a product in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
         )
         t = left.type.dtype
         zero = b.full(shape, b.const(0, t), t)
-        return b.one(TileMatmul, [left, right, zero, _factor(b, alpha, t), _factor(b, 1, t)])
+        return b.one(TileMatmul, [left, right, zero, _factor(b, alpha, t), _factor(b, 1, t)], rounding)
     target = b.buffer(out)
     assert isinstance(target.type, BufType)
     t = target.type.dtype
     help = "scale an operand before, or the result after the wait"
     require(wait or (alpha == beta == 1), "a product in flight takes no alpha and no beta", help)
-    current, attrs = b.tile(target), None if wait else {"wait": False}
+    current, attrs = b.tile(target), rounding if wait else {**rounding, "wait": False}
     operands = [left, right, current, _factor(b, alpha, t), _factor(b, beta, t)]
     b.write(target, b.one(TileMatmul, operands, attrs))
     return None

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class TileMatmul(TileOp):
     """alpha * a @ b + beta * c. Operands: a (M, K), b (K, N), c (M, N), alpha, beta (c's scalar type). Products and
     sums are in c's type, operands are converted to it first (16- and 8-bit float results: in float32, rounded once).
-    The order over K is unspecified. Attribute `wait`, if False: the product is left in flight, and a `tile.matmul_wait`
-    comes before anything else looks at the result or changes an operand."""
+    The order over K is unspecified. Attribute `precision`, if "tf32": GPUs may round float32 operands to tf32.
+    Attribute `wait`, if False: the product is left in flight, and a `tile.matmul_wait` comes before anything else looks
+    at the result or changes an operand."""
 
     __slots__ = ()
     NAME = "tile.matmul"
@@ -69,16 +70,15 @@ class TileMatmul(TileOp):
         alpha, beta = (b.primal(v) for v in self.operands[3:])
         made: list[Value | None] = [None] * 5
         if b.wanted(self.operands[0]):
-            made[0] = _product(b, g, _transposed(b, c), alpha, tile_type(a.type))
+            made[0] = _product(b, g, _transposed(b, c), alpha, tile_type(a.type), self)
         if b.wanted(self.operands[1]):
-            made[1] = _product(b, _transposed(b, a), g, alpha, tile_type(c.type))
+            made[1] = _product(b, _transposed(b, a), g, alpha, tile_type(c.type), self)
         if b.wanted(self.operands[2]):
             made[2] = g if _is_one(beta) else b.map(lambda xs: b.one(Mul, xs), [g, beta])
         if b.wanted(self.operands[3]):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
-            made[3] = b.total(
-                b.map(lambda xs: b.one(Mul, xs), [g, _product(b, a, c, one, tile_type(g.type))])
-            )
+            again = _product(b, a, c, one, tile_type(g.type), self)
+            made[3] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, again]))
         if b.wanted(self.operands[4]):
             made[4] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, out]))
         return made
@@ -117,9 +117,10 @@ def _is_one(x: Value) -> bool:
     return isinstance(x.owner, Const) and x.owner.attrs["value"] == 1
 
 
-def _product(b: GradientBuilder, x: Value, y: Value, factor: Value, to: TileType) -> Value:
-    """factor * x @ y in the scalar type of `to`."""
+def _product(b: GradientBuilder, x: Value, y: Value, factor: Value, to: TileType, of: Op) -> Value:
+    """factor * x @ y in the scalar type of `to`, as precise as the product that it comes `of`."""
     shape = (tile_type(x.type).shape[0], tile_type(y.type).shape[1])
     scalar = scalar_of(to.dtype)
     zero = b.one(TileFull, [b.const(0.0, scalar)], {"shape": shape})
-    return b.one(TileMatmul, [x, y, zero, b.as_scalar(factor, scalar), b.const(1.0, scalar)])
+    attrs = {k: v for k, v in of.attrs.items() if k == "precision"}
+    return b.one(TileMatmul, [x, y, zero, b.as_scalar(factor, scalar), b.const(1.0, scalar)], attrs)

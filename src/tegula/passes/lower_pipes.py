@@ -48,7 +48,8 @@ Key = tuple[Value, str]
 @dataclass(slots=True)
 class _Pipe:
     """A pipe in memory: the ring, and the barriers of its stages. `bulk`: filled by bulk copies. `leader`: the first of
-    the pipes that it shares barriers with; `bytes`: of an item of all of them."""
+    the pipes that it shares barriers with; `bytes`: of an item of all of them. `rounds`: whether what is filled in is
+    rounded to tf32."""
 
     type: PipeType
     ring: Value
@@ -56,6 +57,7 @@ class _Pipe:
     empty: Value
     bulk: bool
     swizzled: bool
+    rounds: bool
     leader: Value
     bytes: int
 
@@ -203,7 +205,8 @@ def _made(kernel: Kernel, target: CudaTarget, new: Op, users: Sequence[Op], thre
     at = region.ops.index(new)
     region.ops[at : at + 1] = made.ops
     size = boxes(t, folded).bytes
-    return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded, new.result, size)
+    rounds = bool(new.attrs.get("rounds"))
+    return _Pipe(t, ring, barriers["full"], barriers["empty"], bulk, folded, rounds, new.result, size)
 
 
 def _warps(kernel: Kernel, ops: Sequence[Op], threads: int) -> int:
@@ -318,7 +321,8 @@ class _Lowering:
                 size = self.pipes[made.leader].bytes
                 build.insert(MbarrierExpect([made.full, count.stage], [], {"bytes": size}))
             view = self._view(build, pipe, count.stage)
-            build.insert(BulkLoad([view, made.full, count.stage, array, *offsets], []))
+            attrs = {"rounds": made.rounds}
+            build.insert(BulkLoad([view, made.full, count.stage, array, *offsets], [], attrs))
             if op in self.last:
                 self._advance(build, (made.leader, "fill"))
             return
@@ -334,7 +338,7 @@ class _Lowering:
 
     def _filled(self, build: Builder, pipe: Value, tile: Value) -> None:
         stage, view = self._free(build, pipe)
-        build.insert(BufWrite([view, tile], []))
+        build.insert(BufWrite([view, tile], [], {"rounds": self.pipes[pipe].rounds}))
         if self.pipes[pipe].swizzled:
             build.insert(FenceAsync())
         build.insert(MbarrierArrive([self.pipes[pipe].full, stage], []))

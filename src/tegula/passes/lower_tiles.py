@@ -163,7 +163,7 @@ class _Lowering:
 
     def product(self, build: Builder, op: Op) -> list[Value]:
         a, b, *rest = op.operands
-        attrs = {"wait": op.attrs.get("wait", True)}
+        attrs = {"wait": op.attrs.get("wait", True)} | {k: v for k, v in op.attrs.items() if k == "precision"}
         if op.attrs.get("left_in_registers"):
             return [_put(build, RegisterProduct, [a, self.buffers[b], *rest], op.result.type, **attrs)]
         return [

@@ -1,6 +1,7 @@
 """Which matrix products the tensor cores of warp groups do, straight from the stages of pipes.
 
-The right operand is a popped tile or its transpose; the left one another, or a tile in registers."""
+The right operand is a popped tile or its transpose; the left one another, or a tile in registers. Those of 8 and 32
+bits have K along the rows of their stages."""
 
 from __future__ import annotations
 
@@ -15,14 +16,14 @@ from tegula.ops.roles import PipeNew, PipePop
 from tegula.ops.tile import TilePermute
 from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.groups import group_of
+from tegula.passes.product_terms import stored_terms
 from tegula.passes.promote_buffers import root
-from tegula.rewrite import replace, walk_regions
+from tegula.rewrite import replace, uses, walk_regions
 from tegula.target import CudaTarget
-from tegula.types import BufType, DType, PipeType, TileType, bfloat16, float16, float32
+from tegula.types import BufType, PipeType, TileType
 
-K_STEP = 16
-"""Elements of K that one instruction multiplies, of 16 bits each."""
-NARROW: tuple[DType, ...] = (float16, bfloat16)
+ANY_ORDER = 16
+"""Bits of the elements that tensor cores read from stages with K along the rows or along the columns."""
 
 
 def keep_left_operands(kernel: Kernel, target: CudaTarget, threads: int) -> None:
@@ -32,7 +33,9 @@ def keep_left_operands(kernel: Kernel, target: CudaTarget, threads: int) -> None
         return
     for op in kernel.walk():
         if isinstance(op, TileMatmul) and _popped(op.operands[1]) and not _popped(op.operands[0]):
-            op.attrs["left_in_registers"] = _shape_fits(op, threads) and _rows_fit(op, threads)
+            terms = stored_terms(op)
+            narrow = terms is not None and terms.bits == ANY_ORDER
+            op.attrs["left_in_registers"] = narrow and _shape_fits(op, threads) and _rows_fit(op, threads)
 
 
 def _popped(tile: Value) -> bool:
@@ -44,11 +47,14 @@ def _popped(tile: Value) -> bool:
 
 def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     """Mark the products, attribute `unit`, and the pipes whose stages they read, attribute `swizzled`, which only such
-    products may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory."""
+    products may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory. Pipes
+    of float32 that only products of tf32 read hold rounded numbers, attribute `rounds`."""
     products = [op for op in kernel.walk() if isinstance(op, SharedProduct | RegisterProduct)]
     sources = {op: [pipe_of(v) for v in op.operands[:2] if isinstance(v.type, BufType)] for op in products}
     able = target.tensor_cores == "wgmma"
     chosen = {op for op in products if able and all(sources[op]) and _fits(op, threads)}
+    others = _read_otherwise(kernel)
+    chosen = {op for op in chosen if not (_rounds(op) and others.intersection(sources[op]))}
     while True:
         refused = {p for op in products if op not in chosen for p in sources[op]}
         left = {op for op in chosen if not refused.intersection(sources[op])}
@@ -63,9 +69,12 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     if any(op not in chosen and not op.attrs.get("wait", True) for op in products):
         _complete(kernel, products)
     for op in chosen:
+        terms = stored_terms(op)
         for pipe in sources[op]:
-            assert pipe is not None and isinstance(pipe.owner, PipeNew)
+            assert terms is not None and pipe is not None and isinstance(pipe.owner, PipeNew)
             pipe.owner.attrs["swizzled"] = True
+            if terms.left == "tf32":
+                pipe.owner.attrs["rounds"] = True
 
 
 def _complete(kernel: Kernel, products: Sequence[Op]) -> None:
@@ -118,23 +127,49 @@ def is_transpose(view: Op) -> bool:
     return tuple(view.attrs["dims"]) == (1, 0) and tuple(view.attrs["shape"]) == source.shape[::-1]
 
 
+def _rounds(op: Op) -> bool:
+    terms = stored_terms(op)
+    return terms is not None and terms.left == "tf32"
+
+
+def _read_otherwise(kernel: Kernel) -> set[Value | None]:
+    """The pipes of which something but products reads the popped tiles."""
+    found: set[Value | None] = set()
+    used = uses(kernel.body)
+    for op in kernel.walk():
+        idle = isinstance(op, BufRead) and op.result not in used
+        whole = isinstance(op, BufView) and is_transpose(op)
+        if idle or whole or isinstance(op, SharedProduct | RegisterProduct):
+            continue
+        for v in op.operands:
+            source = root(v).owner if isinstance(v.type, BufType) else None
+            if isinstance(source, PipePop):
+                found.add(source.operands[0])
+    return found
+
+
 def _fits(op: Op, threads: int) -> bool:
     """Whether a product of popped tiles, or of registers and one, fits the instructions."""
     stages = [v for v in op.operands[:2] if isinstance(v.type, BufType)]
-    return _shape_fits(op, threads) and all(may_swizzle(_stage(v)) for v in stages)
+    return _shape_fits(op, threads) and _order_fits(op) and all(may_swizzle(_stage(v)) for v in stages)
+
+
+def _order_fits(op: Op) -> bool:
+    """Whether K runs along the rows of both stages, where it has to."""
+    terms = stored_terms(op)
+    turned = [isinstance(v.owner, BufView) for v in op.operands[:2]]
+    return terms is not None and (terms.bits == ANY_ORDER or turned == [False, True])
 
 
 def _shape_fits(op: Op, threads: int) -> bool:
-    a, b, out = op.operands[0].type, op.operands[1].type, op.result.type
-    assert (
-        isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType) and isinstance(out, TileType)
-    )
+    a, out, terms = op.operands[0].type, op.result.type, stored_terms(op)
+    assert isinstance(a, BufType | TileType) and isinstance(out, TileType)
     groups = group_of(op, threads).warp_groups
-    if not groups or a.dtype != b.dtype or a.dtype not in NARROW or out.dtype is not float32:
+    if not groups or terms is None or out.dtype.bits != terms.sum.bits:  # type: ignore[union-attr]
         return False
     rows, columns = out.shape
     down, across, high, wide = wgmma_share((rows, columns), groups)
-    return (64 * high * down, 8 * wide * across) == (rows, columns) and a.shape[1] % K_STEP == 0
+    return (64 * high * down, 8 * wide * across) == (rows, columns) and a.shape[1] % terms.depth == 0
 
 
 def _rows_fit(op: Op, threads: int) -> bool:

@@ -14,7 +14,7 @@ from tegula.codegen.gpu import access, exchange, schedule, wgmma
 from tegula.codegen.gpu.control import chosen, control, when
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
-from tegula.codegen.gpu.product import product
+from tegula.codegen.gpu.product import product, to_tf32
 from tegula.codegen.gpu.roles import multiplies, roles
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise, lower
@@ -477,15 +477,17 @@ class _Walk:
             view = SwizzledView(pointer, t.dtype, t.shape, (FAR, FAR, 1), 1, t.shape, place.row_bytes)  # type: ignore[arg-type]
         s.buffers[op.result] = view
         if not isinstance(op.operands[0].owner, TileEmpty):
-            self._write(op.result, op.operands[0])
+            self._write(op.result, op.operands[0], op.attrs.get("rounds", False))
 
     def buf_write(self, op: Op) -> None:
-        self._write(*op.operands)
+        self._write(*op.operands, rounds=op.attrs.get("rounds", False))
 
-    def _write(self, buffer: Value, tile: Value) -> None:
+    def _write(self, buffer: Value, tile: Value, rounds: bool = False) -> None:
+        """`rounds`: to tf32."""
         s, t = self.s, tile.type
         assert isinstance(t, TileType)
-        access.buffer_store(s, s.buffers[buffer], s.layouts[tile], s.held[tile], _aligned(buffer), t.partial)
+        held = [tuple(to_tf32(s, x) for x in parts) for parts in s.held[tile]] if rounds else s.held[tile]
+        access.buffer_store(s, s.buffers[buffer], s.layouts[tile], held, _aligned(buffer), t.partial)
 
     def buf_read(self, op: Op) -> None:
         s, buffer = self.s, op.operands[0]

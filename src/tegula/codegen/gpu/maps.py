@@ -15,11 +15,13 @@ BYTES, ALIGNMENT = 128, 64
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """A map of array parameter `parameter`. `box`: the elements of one copy along each of its dimensions, the first
-    dimension first. `row_bytes`: of the swizzle, 0 for none."""
+    dimension first. `row_bytes`: of the swizzle, 0 for none. `rounds`: whether float32 is rounded to tf32 on its way to
+    shared memory."""
 
     parameter: int
     box: tuple[int, ...]
     row_bytes: int
+    rounds: bool = False
 
 
 def argument_bytes(kernel: Kernel) -> int:
@@ -45,10 +47,10 @@ def maps_at(kernel: Kernel) -> int:
 
 def described_maps(
     kernel: Kernel, maps: Sequence[TensorMap]
-) -> Iterator[tuple[int, int, int, tuple[int, ...], int]]:
+) -> Iterator[tuple[int, int, int, tuple[int, ...], int, bool]]:
     """What a launch needs of each map: where the array's descriptor starts and ends in the arguments, the bytes of its
-    elements, the box, the bytes of a row."""
+    elements, the box, the bytes of a row, whether it rounds to tf32."""
     for m in maps:
         t = kernel.params[m.parameter].type
         assert isinstance(t, ArrayType)
-        yield *argument_place(kernel, m.parameter), element_bytes(t.dtype), m.box, m.row_bytes
+        yield *argument_place(kernel, m.parameter), element_bytes(t.dtype), m.box, m.row_bytes, m.rounds

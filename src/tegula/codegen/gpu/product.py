@@ -129,6 +129,12 @@ def _multiply_add(s: GpuState, work: DType, a: str, b: str, c: str) -> str:
     return _apply(s, S.Add, work, _apply(s, S.Mul, work, a, b), c)
 
 
+def to_tf32(s: GpuState, x: str) -> str:
+    """A float32 as the closest tf32, ties away from zero."""
+    bits = s.code.emit(f'call i32 asm "cvt.rna.tf32.f32 $0, $1;", "=r,f"(float {x})')
+    return s.code.emit(f"bitcast i32 {bits} to float")
+
+
 # Tensor cores --------------------------------------------------------------------------------------------------------
 
 K_STEP = 16

@@ -100,12 +100,12 @@ def fence_async(s: GpuState, op: Op) -> None:
 # Bulk copies ---------------------------------------------------------------------------------------------------------
 
 
-def _map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int) -> str:
+def _map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, rounds: bool = False) -> str:
     """The address of the tensor map of a parameter, i64, in the block of arguments."""
     indices = leading_indices(array)
     assert indices is not None
     parameter = s.kernel.params.index(array_root(array))
-    wanted = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes)
+    wanted = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes, rounds)
     if wanted not in s.maps:
         s.maps.append(wanted)
     at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * s.maps.index(wanted)}")
@@ -134,7 +134,8 @@ def bulk_load(s: GpuState, op: Op) -> None:
     assert isinstance(t, BufType)
     swizzle = getattr(view, "row_bytes", 0)
     box = boxes(t, bool(swizzle))
-    map_at, barrier = _map(s, array, box.shape, swizzle), _address(s, barriers, stage)
+    map_at = _map(s, array, box.shape, swizzle, op.attrs.get("rounds", False))
+    barrier = _address(s, barriers, stage)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
     offsets = [s.scalar(v) for v in where]
 

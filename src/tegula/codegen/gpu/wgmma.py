@@ -1,7 +1,8 @@
 """Products by the tensor cores of warp groups, of operands in swizzled stages of shared memory.
 
-An instruction multiplies 64 rows by 8 to 256 columns, 16 deep. It finds an operand by a descriptor: the address, the
-distance of groups of eight rows, the distance of boxes, and the swizzle. Facts are from the PTX manual, "wgmma"."""
+An instruction multiplies 64 rows by 8 to 256 columns, 32 bytes deep. It finds an operand by a descriptor: the address,
+the distance of groups of eight rows, the distance of boxes, and the swizzle. Only 16-bit operands may have K along the
+columns of their stage. Facts are from the PTX manual, "wgmma"."""
 
 from __future__ import annotations
 
@@ -16,12 +17,15 @@ from tegula.ir import Op, Value
 from tegula.layout import wgmma_share
 from tegula.ops.buffer import BufView
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
+from tegula.passes.product_terms import Terms, stored_terms
 from tegula.passes.select_products import is_transpose
-from tegula.types import TileType, bfloat16, element_bytes, float32, scalar_of
+from tegula.types import TileType, element_bytes, float32, scalar_of
 
-ROWS, DEPTH, MOST_COLUMNS = 64, 16, 256
+ROWS = 64
+COLUMNS = tuple(range(256, 0, -8))
+INTEGER_COLUMNS = (*range(256, 32, -16), 32, 24, 16, 8)
+"""Of an instruction: how many it may multiply by, the most first."""
 SWIZZLES = {128: 1, 64: 2, 32: 3}
-ZERO = constant(float32, 0.0)
 ADDRESS_MASK = 0x3FFFF
 """Of the bits of a shared address that a descriptor holds: those above name the block of a cluster."""
 
@@ -39,7 +43,7 @@ class Operand:
     depth: int
 
     def step(self, position: int, depth: int) -> int:
-        """Bytes from the start to an element of the other dimension (a multiple of 8) and one of K (of 16)."""
+        """Bytes from the start to an element of the other dimension (a multiple of 8) and one of K (of 32 bytes)."""
         row, column = (position, depth) if self.depth_first else (depth, position)
         rows = self.across if self.depth_first else self.depth
         box, inside = divmod(column * self.size, self.row_bytes)
@@ -78,30 +82,46 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
     number = s.warp_group
     b = operand(s, op.operands[1], right=True)
     low_b = _low(s, _moved(s, b, s.first(f"urem i32 {number}, {across}"), 8 * wide))
-    fresh = all(x == ZERO for x in start)
-    asm = _Assembly(len(start) if fresh else start)
+    terms = stored_terms(op)
+    assert terms is not None
+    one = register_type(terms.sum, 1)
+    fresh = all(x == constant(terms.sum, 0) for x in start)
+    asm = _Assembly([one] * len(start), [] if fresh else start)
     if isinstance(op, RegisterProduct):
         left: _Left = _Registers(s, op.operands[0], b.depth, asm)
     else:
         a = operand(s, op.operands[0], right=False)
         left = _Memory(a, _low(s, _moved(s, a, s.first(f"udiv i32 {number}, {across}"), ROWS * high)), asm)
-    kind = "bf16" if op.operands[0].type.dtype is bfloat16 else "f16"  # type: ignore[union-attr]
     asm.add("wgmma.fence.sync.aligned;")
-    for k in range(0, b.depth, DEPTH):
+    for k in range(0, b.depth, terms.depth):
         for i in range(high):
-            for j, count in _column_parts(8 * wide):
-                right = asm.descriptor(low_b, b.step(8 * j, k), _words(b, 8 * count))
+            for j, count in _column_parts(8 * wide, terms):
                 first = 4 * (j + wide * i)
                 registers = ", ".join(f"${r}" for r in range(first, first + 4 * count))
-                adds, turns = int(k > 0 or not fresh), f"{left.turn}{int(not b.depth_first)}"
+                right = asm.descriptor(low_b, b.step(8 * j, k), _words(b, 8 * count))
+                settings = [str(int(k > 0 or not fresh))]
+                if terms.sum.is_float:
+                    settings += ["1", "1"]
+                if terms.bits == TURNABLE:
+                    settings += [*left.turn, str(int(not b.depth_first))]
                 asm.add(
-                    f"wgmma.mma_async.sync.aligned.m64n{8 * count}k16.f32.{kind}.{kind} {{{registers}}}, "
-                    f"{left.named(i, k)}, {right}, {adds}, 1, 1, {turns};"
+                    f"wgmma.mma_async.sync.aligned.{_shape(8 * count, terms)} {{{registers}}}, "
+                    f"{left.named(i, k)}, {right}, {', '.join(settings)};"
                 )
     asm.add("wgmma.commit_group.sync.aligned;")
     if op.attrs.get("wait", True):
         asm.add("wgmma.wait_group.sync.aligned 0;")
     return asm.emit(s)
+
+
+TURNABLE = 16
+"""Bits of the operands whose instructions say which way they lie."""
+
+
+def _shape(columns: int, terms: Terms) -> str:
+    """An instruction's shape and types."""
+    total = "f32" if terms.sum.is_float else "s32"
+    return f"m{ROWS}n{columns}k{terms.depth}.{total}.{terms.left}.{terms.right}"
 
 
 def product_wait(s: GpuState, op: Op) -> None:
@@ -112,7 +132,8 @@ def product_wait(s: GpuState, op: Op) -> None:
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
     pairs += [(v, v) for v in _computed_meanwhile(op)]
     held = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
-    asm = _Assembly([x for registers in held for x in registers])
+    types = [t for v, _ in pairs for t in s.types(v)]
+    asm = _Assembly(types, [x for registers in held for x in registers])
     asm.add(f"wgmma.wait_group.sync.aligned {op.attrs['pending']};")
     made = iter(asm.emit(s))
     for (_, result), registers in zip(pairs, held, strict=True):
@@ -149,7 +170,7 @@ class _Memory:
 
     def __init__(self, a: Operand, low: str, asm: _Assembly) -> None:
         self.a, self.low, self.asm = a, low, asm
-        self.turn = f"{int(not a.depth_first)}, "
+        self.turn = [str(int(not a.depth_first))]
 
     def named(self, i: int, k: int) -> str:
         return self.asm.descriptor(self.low, self.a.step(ROWS * i, k), _words(self.a, ROWS))
@@ -159,11 +180,10 @@ class _Registers:
     """A left operand in the registers of a result's layout, which is that of fragments: two values in each of four
     registers for 64 rows and 16 of K."""
 
-    turn = ""
-
     def __init__(self, s: GpuState, value: Value, depth: int, asm: _Assembly) -> None:
         self.s, self.held, self.depth, self.asm = s, s.held[value], depth, asm
         self.type = register_type(scalar_of(value.type.dtype), 1)  # type: ignore[union-attr]
+        self.turn: list[str] = []
 
     def named(self, i: int, k: int) -> str:
         first = self.depth // 2 * i + k // 2
@@ -180,10 +200,16 @@ class _Registers:
 _Left: TypeAlias = _Memory | _Registers
 
 
-def _column_parts(columns: int) -> list[tuple[int, int]]:
-    """(first, count) of 8 columns for each instruction."""
-    most = MOST_COLUMNS // 8
-    return [(j, min(most, columns // 8 - j)) for j in range(0, columns // 8, most)]
+def _column_parts(columns: int, terms: Terms) -> list[tuple[int, int]]:
+    """(first, count) of 8 columns for each instruction, as many at a time as there may be."""
+    allowed = COLUMNS if terms.sum.is_float else INTEGER_COLUMNS
+    parts: list[tuple[int, int]] = []
+    at = 0
+    while at < columns:
+        count = next(n for n in allowed if n <= columns - at)
+        parts.append((at // 8, count // 8))
+        at += count
+    return parts
 
 
 def _moved(s: GpuState, x: Operand, number: str, length: int) -> str:
@@ -207,13 +233,17 @@ def _words(x: Operand, length: int) -> tuple[int, int]:
     return distance << 16, x.high_word
 
 
+CONSTRAINTS = {"float": "f", "i32": "r"}
+"""The registers of an accumulator, by its type."""
+
+
 class _Assembly:
     """One block of assembly that changes accumulators, or makes so many: for a whole product, so that nothing comes
     between its instructions."""
 
-    def __init__(self, accumulators: list[str] | int) -> None:
-        self.accumulators = [] if isinstance(accumulators, int) else accumulators
-        self.count = accumulators if isinstance(accumulators, int) else len(accumulators)
+    def __init__(self, types: list[str], accumulators: list[str]) -> None:
+        """`types`: LLVM's, of the accumulators, of which none are given where they are made."""
+        self.types, self.accumulators, self.count = types, accumulators, len(types)
         self.lines: list[str] = []
         self.names: dict[tuple[str, int, tuple[int, int]], str] = {}
         self.inputs: dict[str, tuple[str, str, str]] = {}
@@ -247,14 +277,12 @@ class _Assembly:
             head.append(f"add.u32 L, {self.inputs[address][2]}, {(offset >> 4) + below};")
             head.append(f"mov.b64 {name}, {{L, {above}}};")
         text = "\\0A".join(["{", *head, *self.lines, "}"])
-        result = "{ " + ", ".join(["float"] * n) + " }"
+        result = f"{{ {', '.join(self.types)} }}"
         tied = [str(k) for k in range(len(self.accumulators))]
-        constraints = ",".join(
-            ["=&f" if not tied else "=f"] * n + tied + [c for c, _, _ in self.inputs.values()] + ["~{memory}"]
-        )
-        given = [f"float {x}" for x in self.accumulators] + [
-            f"{t} {x}" for x, (_, t, _) in self.inputs.items()
-        ]
+        out = [("=" if tied else "=&") + CONSTRAINTS[t] for t in self.types]
+        constraints = ",".join([*out, *tied, *(c for c, _, _ in self.inputs.values()), "~{memory}"])
+        given = [f"{t} {x}" for t, x in zip(self.types, self.accumulators, strict=False)]
+        given += [f"{t} {x}" for x, (_, t, _) in self.inputs.items()]
         made = code.emit(
             f'call {result} asm sideeffect "{text}", "{constraints}"({", ".join(given)}) convergent'
         )

@@ -114,9 +114,8 @@ def _maps(where: Context, padding: int, kept: list[Any]) -> TensorMaps | None:
         return None
     from tegula.runtime.cuda.maps import ArrayMap, TensorMaps
 
-    return TensorMaps(
-        where, padding, [ArrayMap(start, end, size, tuple(box), row) for start, end, size, box, row in kept]
-    )
+    maps = [ArrayMap(start, end, size, tuple(box), *rest) for start, end, size, box, *rest in kept]
+    return TensorMaps(where, padding, maps)
 
 
 def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> CudaCompiled:

@@ -15,6 +15,8 @@ BYTES, ALIGNMENT = 128, 64
 
 ELEMENTS = {1: 0, 2: 1, 4: 2, 8: 4}
 """The driver's numbers of unsigned integers, by bytes: copies do not look at values."""
+TF32 = 11
+"""The driver's number of float32 that copies round to tf32."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 L2_256_BYTES = 3
 MOST_REMEMBERED = 256
@@ -23,13 +25,15 @@ MOST_REMEMBERED = 256
 @dataclass(frozen=True, slots=True)
 class ArrayMap:
     """A map of the array described in bytes `start` to `end` of the arguments. `size`: bytes of an element.
-    `box`: the elements of one copy along each dimension, the first one first. `row_bytes`: of the swizzle, or 0."""
+    `box`: the elements of one copy along each dimension, the first one first. `row_bytes`: of the swizzle, or 0.
+    `rounds`: whether copies round float32 to tf32."""
 
     start: int
     end: int
     size: int
     box: tuple[int, ...]
     row_bytes: int
+    rounds: bool
 
 
 class TensorMaps:
@@ -65,7 +69,7 @@ class TensorMaps:
         self.context.call(
             "cuTensorMapEncodeTiled",
             at + start,
-            ELEMENTS[wanted.size],
+            TF32 if wanted.rounds else ELEMENTS[wanted.size],
             rank,
             address,
             (ctypes.c_uint64 * rank)(*lengths),

@@ -1,0 +1,100 @@
+"""What tensor cores multiply: the types of a product's terms, by the names that the PTX manual gives them.
+
+Operands are taken as they lie in memory or, by warps, widened to a type that holds all of their values. float32 is
+rounded to tf32 only where a product asks for it."""
+
+from __future__ import annotations
+
+from tegula.dataclass import dataclass
+from tegula.ir import Op
+from tegula.types import (
+    BufType,
+    DType,
+    TileType,
+    bfloat16,
+    float8_e4m3,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+    int8,
+    int32,
+    scalar_of,
+    uint8,
+)
+
+STEP_BITS = 256
+"""Of K in a row of one instruction's operand."""
+NAMES: dict[DType, str] = {
+    float16: "f16",
+    bfloat16: "bf16",
+    float8_e4m3: "e4m3",
+    float8_e5m2: "e5m2",
+    int8: "s8",
+    uint8: "u8",
+    float64: "f64",
+}
+BYTES = ("s8", "u8")
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """`left`, `right`: the types of the operands' elements; `bits`: of one. `sum`: the type of the accumulators."""
+
+    left: str
+    right: str
+    bits: int
+    sum: DType
+
+    @property
+    def depth(self) -> int:
+        """Elements of K that one instruction takes at least."""
+        return STEP_BITS // self.bits
+
+
+def stored_terms(op: Op) -> Terms | None:
+    """The terms of a product whose operands tensor cores read as they lie in shared memory; None where they cannot."""
+    a, b, out = _types(op)
+    if out.is_float and out.bits <= 32:
+        if a == b == float32 and _rounds(op):
+            return Terms("tf32", "tf32", 32, float32)
+        if a in NAMES and b in NAMES and a.is_float and (a == b or a.bits == b.bits == 8) and a.bits <= 16:
+            return Terms(NAMES[a], NAMES[b], a.bits, float32)
+    # Operands of which only one has a sign need a later PTX version than Hopper.
+    if _is_integer(out) and a == b and NAMES.get(a) in BYTES:
+        return Terms(NAMES[a], NAMES[b], 8, int32)
+    return None
+
+
+def widened_terms(op: Op) -> Terms | None:
+    """The terms of a product whose operands go through registers; None where no type of theirs holds all values."""
+    a, b, out = _types(op)
+    if out is float64:
+        return Terms("f64", "f64", 64, float64)
+    if out.is_float:
+        if float64 in (a, b) or (float32 in (a, b) and not _rounds(op)):
+            return None
+        for t in (float16, bfloat16):
+            if all(x is t or x.bits == 8 for x in (a, b)):
+                return Terms(NAMES[t], NAMES[t], 16, float32)
+        return Terms("tf32", "tf32", 32, float32)
+    if _is_integer(out) and NAMES.get(a) in BYTES and NAMES.get(b) in BYTES:
+        return Terms(NAMES[a], NAMES[b], 8, int32)
+    return None
+
+
+def _types(op: Op) -> tuple[DType, DType, DType]:
+    """The scalar types of both operands and of the result."""
+    a, b, out = op.operands[0].type, op.operands[1].type, op.result.type
+    assert isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType)
+    assert isinstance(out, TileType)
+    return scalar_of(a.dtype), scalar_of(b.dtype), scalar_of(out.dtype)
+
+
+def _rounds(op: Op) -> bool:
+    return op.attrs.get("precision") == "tf32"
+
+
+def _is_integer(t: DType) -> bool:
+    """Whether sums of int32 that wrap, cut to the type, are its own."""
+    return not t.is_float and not t.is_bool and t.bits <= 32
