@@ -34,7 +34,9 @@ def test_matmul(tile: gemm.Tile, dtype: Any, precision: str, transposed: bool, m
     found = check_schedule(made, parts)
     assert found.proved, found.message
     # Tensor cores of warp groups read stages as copies write them.
-    assert any(op.NAME == "fence.async" for op in made.walk()) == (dtype is tg.float32 and precision == "default")
+    assert any(op.NAME == "fence.async" for op in made.walk()) == (
+        dtype is tg.float32 and precision == "default"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,318 @@
+"""Networks of roles and pipes as users write them: nested, causal and counted loops, feedback, skewed producers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tegula as tg
+
+Rows = tg.array2d[float]
+SHAPE = (1, 32)
+
+
+# Right ---------------------------------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def causal(x: Rows, out: Rows, n: int):
+    i = tg.tid()
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(i + 1):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        t = tg.tile_zeros(shape=SHAPE, dtype=float)
+        for k in range(i + 1):
+            t += tg.tile_pipe_pop(p)
+        tg.tile_store(out, t, offset=(i, 0))
+
+
+@tg.kernel
+def nested(x: Rows, out: Rows, n: int, m: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    with tg.ws(0):
+        for j in range(n):
+            for k in range(j, m):
+                tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for j in range(n):
+            t = tg.tile_zeros(shape=SHAPE, dtype=float)
+            for k in range(j, m):
+                t += tg.tile_pipe_pop(p)
+            tg.tile_store(out, t, offset=(j, 0))
+
+
+@tg.kernel
+def pairs(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=4)
+    with tg.ws(0):
+        for k in range(2 * (n // 2)):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n // 2):
+            a = tg.tile_pipe_pop(p)
+            b = tg.tile_pipe_pop(p)
+            tg.tile_store(out, a + b, offset=(k, 0))
+
+
+@tg.kernel
+def data_count(x: Rows, counts: tg.array1d[int], out: Rows):
+    i = tg.tid()
+    n = counts[i]
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        t = tg.tile_zeros(shape=SHAPE, dtype=float)
+        for k in range(n):
+            t += tg.tile_pipe_pop(p)
+        tg.tile_store(out, t, offset=(i, 0))
+
+
+@tg.kernel
+def two_pipes_skewed(a: Rows, b: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    q = tg.tile_pipe(shape=SHAPE, dtype=float, stages=5)
+    with tg.role("pa", warps=1):
+        for k in range(n):
+            tg.tile_pipe_load(p, a, offset=(k, 0))
+    with tg.role("pb", warps=1):
+        for k in range(n):
+            tg.tile_pipe_load(q, b, offset=(k, 0))
+    with tg.role("c", warp_groups=1):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(p) * tg.tile_pipe_pop(q), offset=(k, 0))
+
+
+@tg.kernel
+def feedback(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    q = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    with tg.ws(0):
+        t = tg.tile_load(x, shape=SHAPE, offset=(0, 0))
+        for k in range(n):
+            tg.tile_pipe_push(p, t)
+            t = tg.tile_pipe_pop(q) * 1.0
+        tg.tile_store(out, t, offset=(0, 0))
+    with tg.ws(1):
+        for k in range(n):
+            u = tg.tile_pipe_pop(p)
+            tg.tile_pipe_push(q, u + 1.0)
+
+
+@tg.kernel
+def early_release(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=1)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            a = tg.tile_pipe_pop(p)
+            s = tg.tile_sum(a)
+            tg.tile_pipe_release(p)
+            tg.tile_store(
+                out, tg.tile_broadcast(tg.tile_reshape(s, shape=(1, 1)), shape=SHAPE), offset=(k, 0)
+            )
+
+
+@tg.kernel
+def step_loop(x: Rows, out: Rows, lo: int, hi: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(lo, hi, 3):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(lo, hi, 3):
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+
+
+@tg.kernel
+def min_count(x: Rows, out: Rows, n: int, m: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    c = tg.min(n, m)
+    with tg.ws(0):
+        for k in range(c):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(tg.min(m, n)):
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+
+
+@tg.func
+def fill(p: Any, x: Rows, n: int):
+    for k in range(n):
+        tg.tile_pipe_load(p, x, offset=(k, 0))
+
+
+@tg.func
+def drain(p: Any, out: Rows, n: int):
+    for k in range(n):
+        tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+
+
+@tg.kernel
+def in_functions(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    with tg.ws(0):
+        fill(p, x, n)
+    with tg.ws(1):
+        drain(p, out, n)
+
+
+RIGHT = (
+    causal,
+    nested,
+    pairs,
+    data_count,
+    two_pipes_skewed,
+    feedback,
+    early_release,
+    step_loop,
+    min_count,
+    in_functions,
+)
+
+
+@pytest.mark.parametrize("kernel", RIGHT, ids=lambda k: k.name)
+def test_right_ones_are_proved(kernel: Any) -> None:
+    found = kernel.check()
+    assert found.proved, found.message
+
+
+# Wrong ---------------------------------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def one_more_pop(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n + 1):
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+
+
+@tg.kernel
+def too_many_fills(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(n + 1):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+
+
+@tg.kernel
+def floor_vs_ceil(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range((n + 3) // 4):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n // 4):
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+
+
+@tg.kernel
+def feedback_deadlock(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    q = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            t = tg.tile_pipe_pop(q) * 1.0
+            tg.tile_pipe_push(p, t)
+    with tg.ws(1):
+        for k in range(n):
+            u = tg.tile_pipe_pop(p)
+            tg.tile_pipe_push(q, u + 1.0)
+
+
+@tg.kernel
+def order_by_stages(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=4)
+    q = tg.tile_pipe(shape=SHAPE, dtype=float, stages=4)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+        for k in range(n):
+            tg.tile_pipe_load(q, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(p) + tg.tile_pipe_pop(q), offset=(k, 0))
+
+
+@tg.kernel
+def consumer_early_exit(x: Rows, out: Rows, n: int, m: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            if k == m:
+                return
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+
+
+@tg.kernel
+def second_consumer_short(x: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+    with tg.ws(2):
+        for k in range(n // 2):
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+
+
+@tg.kernel
+def data_dependent_in_role(x: Rows, c: tg.array1d[int], out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    with tg.ws(0):
+        for k in range(c[0]):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(c[1]):
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+
+
+@tg.kernel
+def negative_counts(x: Rows, out: Rows, n: int, m: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(n + m):
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(p), offset=(k, 0))
+        for k in range(m):
+            tg.tile_store(out, tg.tile_pipe_pop(p) * 2.0, offset=(k + n, 0))
+
+
+WRONG = {
+    one_more_pop: "deadlock",
+    too_many_fills: "unfinished",
+    floor_vs_ceil: "unfinished",
+    feedback_deadlock: "deadlock",
+    order_by_stages: "deadlock",
+    consumer_early_exit: "unfinished",
+    second_consumer_short: "arrivals",
+    data_dependent_in_role: "deadlock",
+    negative_counts: "deadlock",
+}
+
+
+@pytest.mark.parametrize("kernel", WRONG, ids=lambda k: k.name)
+def test_wrong_ones_are_refuted(kernel: Any) -> None:
+    found = kernel.check()
+    assert (found.status, found.kind) == ("refuted", WRONG[kernel]), found.message
+    assert found.launch and found.help
