@@ -29,6 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("codegen",),
     ("backend",),
     ("runtime",),
+    ("tune",),
     ("api",),
     ("__init__",),
     ("testing", "demo", "kernels"),
@@ -43,7 +44,7 @@ CONFINED = {
     "torch": set(),
     "jax": set(),
     "click": {"cli.py"},
-    "rich": {"cli.py", "demo.py"},
+    "rich": {"cli.py", "demo.py", "tune/progress.py"},
 }
 LIGHT = {"numpy", "ml_dtypes", "tegula"}
 LONGEST, MEDIAN = 800, 300

@@ -15,6 +15,7 @@ from tegula.errors import (
     OutOfBounds,
     RunError,
     TegulaError,
+    TuningError,
 )
 from tegula.lang.annotations import array1d, array2d, array3d, array4d, tile
 from tegula.lang.capture import CONSTANTS
@@ -79,15 +80,23 @@ NAMES: dict[str, Any] = {
 }
 
 
-# Streams and recorded graphs belong to GPUs: the modules that hold them are loaded when one is first asked for.
+# What few programs use: the modules that hold it are loaded when it is first asked for.
 LAZY = {
-    **dict.fromkeys(("Event", "ScopedStream", "Stream"), "stream"),
-    **dict.fromkeys(("get_stream", "set_stream", "stream_from_torch", "synchronize_stream"), "stream"),
-    **dict.fromkeys(("get_event_elapsed_time", "record_event", "synchronize_event"), "stream"),
-    **dict.fromkeys(("wait_event", "wait_stream"), "stream"),
-    **dict.fromkeys(("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"), "graph"),
+    "autotune": "tegula.tune",
+    **dict.fromkeys(("Event", "ScopedStream", "Stream"), "tegula.runtime.cuda.stream"),
+    **dict.fromkeys(
+        ("get_stream", "set_stream", "stream_from_torch", "synchronize_stream"), "tegula.runtime.cuda.stream"
+    ),
+    **dict.fromkeys(
+        ("get_event_elapsed_time", "record_event", "synchronize_event"), "tegula.runtime.cuda.stream"
+    ),
+    **dict.fromkeys(("wait_event", "wait_stream"), "tegula.runtime.cuda.stream"),
+    **dict.fromkeys(
+        ("Graph", "ScopedCapture", "capture_begin", "capture_end", "capture_launch"),
+        "tegula.runtime.cuda.graph",
+    ),
 }
-"""Public names by the module of `tegula.runtime.cuda` that defines them."""
+"""Public names by the module that defines them."""
 
 
 def lookup(name: str) -> Any:
@@ -95,7 +104,7 @@ def lookup(name: str) -> Any:
 
     Functions that work inside kernels only are made when they are first asked for."""
     if name in LAZY:
-        return getattr(import_module(f"tegula.runtime.cuda.{LAZY[name]}"), name)
+        return getattr(import_module(LAZY[name]), name)
     if name in PUBLIC:
         return PublicFunction(name, PUBLIC[name].__doc__)
     if not name.startswith("_"):
@@ -118,7 +127,7 @@ __all__ = [
         "LaunchError",
         "OutOfBounds",
     ),
-    *("RunError", "ScopedDevice", "TegulaError"),
+    *("RunError", "ScopedDevice", "TegulaError", "TuningError"),
     *("array", "array1d", "array2d", "array3d", "array4d", "clone", "config", "constant", "copy", "empty"),
     *(
         "empty_like",

@@ -407,6 +407,12 @@ class LaunchError(TegulaError):
         return rendered(self.CODE, None, self.message, (), self.help)
 
 
+class TuningError(LaunchError):
+    """Candidates that cannot be made, or of which none can be chosen."""
+
+    CODE: ClassVar[str] = "tuning"
+
+
 class RunError(TegulaError):
     """What a kernel reported while it ran; the first failure in the order of blocks and threads. `loc` is where."""
 

@@ -164,7 +164,7 @@ _TOKENS = (
     r"\s+",
     rf"%(?:undefined|\d+)(?:\.(?:[A-Za-z_]\w*|{_QUOTED}))?",
     _QUOTED,
-    r"(?:tile|buf|array|stack|vec|mat)<[^<>\s]*(?:<[^<>\s]*>[^<>\s]*)*>",
+    r"(?:TYPES)<[^<>\s]*(?:<[^<>\s]*>[^<>\s]*)*>",
     r"-?(?:inf\b|\d+(?:\.\d+)?(?:e[+-]?\d+)?)",
     r"[A-Za-z_][\w.]*",
     r"[\[\](){},:=]",
@@ -174,7 +174,7 @@ _TOKENS = (
 @cache
 def _token() -> re.Pattern[str]:
     """Compiled when the first text is parsed, which launches from the disk cache never do."""
-    return re.compile("|".join(_TOKENS), re.ASCII)
+    return re.compile("|".join(_TOKENS).replace("TYPES", "|".join(_TYPE_PARSERS)), re.ASCII)
 
 
 def parse_kernel(text: str) -> Kernel:

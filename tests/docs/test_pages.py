@@ -12,7 +12,7 @@ import pytest
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
-@pytest.mark.parametrize(("page", "least"), [("language", 10), ("roles", 5), ("checker", 1)])
+@pytest.mark.parametrize(("page", "least"), [("language", 10), ("roles", 5), ("checker", 1), ("tuning", 3)])
 def test_examples(page: str, least: int) -> None:
     names: dict[str, Any] = {"__name__": page}
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.S)

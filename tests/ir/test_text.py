@@ -19,6 +19,8 @@ from tegula.types import (
     ArrayType,
     BufType,
     MatType,
+    MbarrierType,
+    PipeType,
     StackType,
     TileType,
     VecType,
@@ -40,6 +42,8 @@ types = st.one_of(
     st.builds(BufType, elements, shapes, st.sampled_from(["register", "shared"]), st.booleans()),
     st.builds(ArrayType, elements, st.integers(1, 4)),
     st.builds(StackType, elements, st.integers(1, 1000)),
+    st.builds(PipeType, elements, shapes, st.integers(1, 64)),
+    st.builds(MbarrierType, st.integers(1, 64)),
 )
 locations = st.recursive(
     st.builds(Location, st.text(), st.integers(0), st.integers(0), st.integers(0), st.text()),

@@ -17,10 +17,12 @@ Captured = tuple[Fetch, str, Any]
 
 
 class Captures:
-    """Collects captures. Names of the standard library are left out: nobody rebinds those."""
+    """Collects captures. Names of the standard library are left out: nobody rebinds those. `constants`: the values that
+    variables have for this kernel, whatever they are bound to."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: Definition) -> None:
         self.found: dict[tuple[int, str], Captured] = {}
+        self.constants = {kernel.variable(name): value for name, value in kernel.constants.items()}
 
     def lookup(self, definition: Definition) -> Fetch:
         """`definition.lookup` that also notes what was asked for."""
@@ -28,6 +30,8 @@ class Captures:
             return definition.lookup
 
         def look(name: str) -> Any:
+            if self.constants and definition.variable(name) in self.constants:
+                return self.constants[definition.variable(name)]
             value = definition.lookup(name)
             if isinstance(value, ModuleType) and value.__name__ == "tegula":
                 return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -30,15 +30,22 @@ ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to
 
 
 class Definition:
-    """A Python function, parsed when first needed. `source`: its text, where Python does not keep it."""
+    """A Python function, parsed when first needed. `source`: its text, where Python does not keep it; `constants`:
+    values that variables which it sees have in the place of their own, by name."""
 
-    def __init__(self, function: Callable[..., Any], source: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        source: str | None = None,
+        constants: Mapping[str, Any] | None = None,
+    ) -> None:
         if not isinstance(function, FunctionType):
             raise TypeError(f"expected a function, got {function!r}")
         if function.__name__ == "<lambda>" or inspect.iscoroutinefunction(function):
             raise TypeError(f"expected a function defined with 'def', got {function!r}")
         self.function = function
         self.name = function.__name__
+        self.constants = constants or {}
         self._text = source
         self._source: FunctionSource | None = None
         self._flow: Flow | None = None
@@ -119,6 +126,17 @@ class Definition:
             except ValueError:  # not bound yet
                 continue
         return out
+
+    def with_constants(self, constants: Mapping[str, Any]) -> Definition:
+        """The same function where these variables have these values, also in the functions that it calls."""
+        return Definition(self.function, self._text, {**self.constants, **constants})
+
+    def variable(self, name: str) -> tuple[int, str]:
+        """Which variable a free name is: equal for functions that share it."""
+        free = self.function.__code__.co_freevars
+        if name in free:
+            return id((self.function.__closure__ or ())[free.index(name)]), name
+        return id(self.function.__globals__), name
 
     def lookup(self, name: str) -> Any:
         """What a free name means in Python; KeyError if nothing."""

@@ -70,7 +70,7 @@ def trace(
     names = {p.name: value for p, value in zip(parameters, body.args, strict=True)}
     for name, value in names.items():
         value.name = name
-    captures = Captures()
+    captures = Captures(definition)
     frame = Frame(
         source,
         definition.flow,

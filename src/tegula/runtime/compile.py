@@ -106,12 +106,11 @@ def compile_kernel(
     if device.is_cuda:
         from tegula.runtime.cuda.compile import compile_for_device
 
-        text = print_kernel(kernel, locations=_reports(kernel, debug))
-        return compile_for_device(kernel, text, device, debug)
+        return compile_for_device(kernel, kept_text(kernel, debug), device, debug)
     target = get_target(config.cpu_target)
     store, name, entry = disk_cache(), "", None
     if store is not None:
-        name = store.key([print_kernel(kernel, locations=_reports(kernel, debug)), target.key, str(debug)])
+        name = store.key(cpu_parts(kernel, target, debug))
         entry = store.get(name)
     fresh = entry is None
     if entry is None:
@@ -119,6 +118,16 @@ def compile_kernel(
         if store is not None:
             store.put(name, entry)
     return Compiled(kernel, entry, not fresh)
+
+
+def kept_text(kernel: Kernel, debug: bool) -> str:
+    """A traced kernel as the disk cache knows it."""
+    return print_kernel(kernel, locations=_reports(kernel, debug))
+
+
+def cpu_parts(kernel: Kernel, target: CpuTarget, debug: bool) -> list[str]:
+    """Everything that a CPU kernel's code depends on, besides the tools."""
+    return [kept_text(kernel, debug), target.key, str(debug)]
 
 
 def _reports(kernel: Kernel, debug: bool) -> bool:

@@ -59,6 +59,22 @@ class Forms:
         return form
 
 
+class KernelChoice:
+    """What launches take in the place of a kernel, and which finds one for the arguments."""
+
+    def choose(
+        self,
+        dim: Any,
+        args: tuple[Any, ...],
+        block_dim: int | None,
+        tiled: bool,
+        device: Device | str | None = None,
+        stream: Any = None,
+    ) -> tuple[Kernel, Any, int | None]:
+        """The kernel to launch, with its dimensions and threads per block (None: the kernel's own)."""
+        raise NotImplementedError
+
+
 class Kernel(KernelDef):
     """A kernel. Launch it with `tg.launch` or `tg.launch_tiled`."""
 

@@ -19,7 +19,7 @@ from tegula.runtime.adjoint import Adjoint, adjoint_of, gradients
 from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, get_device, switch
-from tegula.runtime.kernel import Kernel
+from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
 from tegula.runtime.resolve import ours, resolve, role_threads
@@ -103,7 +103,7 @@ def _whole(n: Any) -> int:
 
 
 def launch(
-    kernel: Kernel,
+    kernel: Kernel | KernelChoice,
     dim: Dim,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
@@ -132,6 +132,9 @@ def launch(
             "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
         )
     if type(kernel) is not Kernel:
+        if isinstance(kernel, KernelChoice):
+            args = (*_list("inputs", inputs), *_list("outputs", outputs))
+            kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
         _check_kernel(kernel)
     dims = (dim,) if type(dim) is int else _dims(dim)
     if type(block_dim) is not int:
@@ -190,7 +193,7 @@ def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, 
 
 
 def launch_tiled(
-    kernel: Kernel,
+    kernel: Kernel | KernelChoice,
     dim: Dim,
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
@@ -200,7 +203,12 @@ def launch_tiled(
 ) -> None:
     """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim]). A kernel with roles
     says itself how many threads its blocks have."""
-    _check_kernel(kernel)
+    if type(kernel) is not Kernel:
+        if isinstance(kernel, KernelChoice):
+            args = (*_list("inputs", inputs), *_list("outputs", outputs))
+            where = options.get("device"), options.get("stream")
+            kernel, dim, block_dim = kernel.choose(dim, args, block_dim, True, *where)
+        _check_kernel(kernel)
     if block_dim is None and not kernel.has_roles:
         raise LaunchError(
             "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"

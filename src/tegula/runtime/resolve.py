@@ -40,9 +40,7 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     key = (plan.number, *ids, *pairs, config.code)
     forms = kernel.forms.get(key)
     if forms is None:
-        found = [SPECIALISATIONS[n] for n in ids]
-        wanted = specialisation(found, plan.launch, pairs, _device_of(kernel, plan, found))
-        forms = kernel.forms[key] = kernel.forms_for(wanted)
+        forms = kernel.forms[key] = kernel.forms_for(_specialised(kernel, plan, ids, pairs))
     compiled = forms.current()
     for k in compiled.writes:
         if not args[k].writeable:
@@ -55,6 +53,18 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
         arrays = [a.launch_id for a in args if type(a) is array]
         kernel.ready[quick.key(plan.number, arrays)] = compiled
     return compiled, b"".join([data for _, data in packed]) + plan.packed, other
+
+
+def wanted_form(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> Specialisation:
+    """What a launch with these arguments, which are ours, needs a form for. LaunchError for those that do not fit."""
+    return _specialised(kernel, plan, [n for n, _ in _packed(kernel, args)], overlaps(args))
+
+
+def _specialised(
+    kernel: Kernel, plan: Plan, ids: Sequence[int], pairs: Sequence[tuple[int, int]]
+) -> Specialisation:
+    found = [SPECIALISATIONS[n] for n in ids]
+    return specialisation(found, plan.launch, pairs, _device_of(kernel, plan, found))
 
 
 def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:

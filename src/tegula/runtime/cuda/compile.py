@@ -61,9 +61,13 @@ def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -
 
     `text`: the kernel as the cache knows it. SharedMemoryExceeded for tiles that do not fit a block of the device."""
     made_for = target(device.ordinal)
-    parts = [text, str(debug), config.check_schedules, *(_lines(kernel) if config.line_info else ())]
-    entry, from_cache = kept(parts, made_for, lambda: build(kernel, made_for, debug))
+    entry, from_cache = kept(parts(kernel, text, debug), made_for, lambda: build(kernel, made_for, debug))
     return _ready(kernel, entry, device, from_cache)
+
+
+def parts(kernel: Kernel, text: str, debug: bool) -> list[str]:
+    """Everything that a kernel's code depends on, besides the target and the tools."""
+    return [text, str(debug), config.check_schedules, *(_lines(kernel) if config.line_info else ())]
 
 
 def _lines(kernel: Kernel) -> list[str]:

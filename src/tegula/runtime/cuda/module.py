@@ -78,12 +78,17 @@ def _compiled_by_driver(context: Context, code: bytes) -> int:
     return made.value
 
 
+def keyed(parts: list[str], target: CudaTarget) -> list[str]:
+    """Everything that code depends on: what it is made of, the target and the compilers of PTX."""
+    return [*parts, target.key, ptx.identity(config.ptxas)]
+
+
 def kept(parts: list[str], target: CudaTarget, make: Any) -> tuple[disk.Entry, bool]:
     """The entry for everything that code depends on, from the disk cache or else from `make()`; whether it was kept."""
     store = disk_cache()
     if store is None:
         return make(), False
-    name = store.key([*parts, target.key, ptx.identity(config.ptxas)])
+    name = store.key(keyed(parts, target))
     entry = store.get(name)
     if entry is not None:
         return entry, True

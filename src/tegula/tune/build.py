@@ -1,0 +1,206 @@
+"""Compiling candidates side by side: traced kernels go as text to processes that fill the disk cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from tegula.backend.cache import Cache
+from tegula.dataclass import dataclass, field_names
+from tegula.errors import TegulaError
+from tegula.ir import Kernel
+from tegula.ops.roles import Roles
+from tegula.runtime.compile import build, cpu_parts, kept_text
+from tegula.runtime.config import config
+from tegula.runtime.device import Device
+from tegula.runtime.store import disk_cache
+from tegula.target import get_cuda_target, get_target
+from tegula.text import parse_kernel, print_kernel
+
+ROOT = Path(__file__).parents[2]
+"""Where the package is imported from."""
+START = 0.6
+"""Seconds that a process takes before it can compile, about."""
+PROOF_TARGET = "sm_90a"
+"""The GPU that schedules are proved for where kernels run on the CPU, whose roles take turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A traced kernel to compile: its text, the entry of the disk cache that it becomes ("" for none), and what for.
+    `target`: a CPU's name or a GPU's generation."""
+
+    text: str
+    entry: str
+    directory: str
+    target: str
+    on_gpu: bool
+    debug: bool
+    ptxas: str | None
+    line_info: bool
+
+
+def job(kernel: Kernel, device: Device) -> Job:
+    """What to compile for a kernel on a device as `tg.config` is now."""
+    debug, store = config.mode == "debug", disk_cache()
+    if device.is_cuda:
+        from tegula.runtime.cuda.compile import parts
+        from tegula.runtime.cuda.context import target as target_of
+        from tegula.runtime.cuda.module import keyed
+
+        made_for = target_of(device.ordinal)
+        keys, target = keyed(parts(kernel, kept_text(kernel, debug), debug), made_for), made_for.arch
+    else:
+        target = config.cpu_target
+        keys = cpu_parts(kernel, get_target(target), debug)
+    entry, directory = ("", "") if store is None else (store.key(keys), str(store.path))
+    text = print_kernel(kernel, locations=True)
+    return Job(text, entry, directory, target, device.is_cuda, debug, config.ptxas, config.line_info)
+
+
+def done(job: Job) -> str:
+    """Compile a kernel, prove its schedule if it has roles, and put it into the disk cache; why not, or nothing."""
+    try:
+        return _built(job)
+    except TegulaError as error:
+        return str(error)
+
+
+def _built(job: Job) -> str:
+    store = Cache(Path(job.directory)) if job.entry else None
+    kernel = parse_kernel(job.text)
+    if job.on_gpu:
+        from tegula.runtime.cuda.compile import build as build_for_gpu
+
+        found = store.get(job.entry) if store is not None else None
+        entry = found or build_for_gpu(kernel, get_cuda_target(job.target), job.debug)
+        if entry.metadata["schedule"]["status"] != "proved":
+            return f"its schedule is not proved to be right, only {entry.metadata['schedule']['status']}"
+    else:
+        if any(isinstance(op, Roles) for op in kernel.body.ops):
+            _prove(parse_kernel(job.text))
+        if store is None or store.get(job.entry) is not None:
+            return ""
+        found, entry = None, build(kernel, get_target(job.target), job.debug)
+    if store is not None and found is None:
+        store.put(job.entry, entry)
+    return ""
+
+
+def _prove(kernel: Kernel) -> None:
+    """ScheduleRefuted or ScheduleUnproved for roles that are not right in every launch on a GPU."""
+    from tegula.check.schedule import check_schedule
+    from tegula.passes.pipeline import prepare
+    from tegula.passes.pipeline_gpu import for_gpu
+
+    prepare(kernel)
+    check_schedule(kernel, for_gpu(kernel, get_cuda_target(PROOF_TARGET))).require()
+
+
+def build_all(jobs: Sequence[Job], advance: Callable[[], None], start: float = START) -> list[str]:
+    """Do jobs, here or in processes if that is faster; for each why it cannot be done, or nothing.
+
+    `start`: the seconds that a process takes before it does its first job."""
+    begun = time.perf_counter()
+    said: list[str] = []
+    for k, each in enumerate(jobs):
+        taken, left = time.perf_counter() - begun, len(jobs) - k
+        many = min(len(os.sched_getaffinity(0)), left)
+        # The rest takes as long as what was done so far, about.
+        if k and each.entry and many > 1 and sys.executable and taken / k * left * (1 - 1 / many) > start:
+            return said + _in_processes(jobs[k:], many, advance)
+        said.append(done(each))
+        advance()
+    return said
+
+
+def _in_processes(jobs: Sequence[Job], many: int, advance: Callable[[], None]) -> list[str]:
+    """The same, with so many processes that take the jobs one by one."""
+    left: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for k in range(len(jobs)):
+        left.put(k)
+    said = [""] * len(jobs)
+    workers: list[Worker] = []
+
+    def work() -> None:
+        worker = None
+        while True:
+            try:
+                k = left.get_nowait()
+            except queue.Empty:
+                return
+            if worker is None or not worker.alive:
+                worker = Worker()
+                workers.append(worker)
+            said[k] = worker.do(jobs[k])
+            advance()
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(many)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        for worker in workers:
+            worker.end()
+    return said
+
+
+class Worker:
+    """A process that compiles: one line in for each job, one line out."""
+
+    def __init__(self) -> None:
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tegula.tune.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+        self.alive = True
+
+    def do(self, job: Job) -> str:
+        """Have a job done; why it cannot be, or nothing."""
+        try:
+            self._pipe(self.process.stdin).write(encoded(job) + "\n")
+            self._pipe(self.process.stdin).flush()
+            line = self._pipe(self.process.stdout).readline()
+        except OSError:
+            line = ""
+        if line:
+            return json.loads(line)
+        self.alive = False
+        return f"the process that compiled it ended with status {self.process.wait()}"
+
+    @staticmethod
+    def _pipe(pipe: IO[str] | None) -> IO[str]:
+        assert pipe is not None
+        return pipe
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            try:
+                self._pipe(pipe).close()
+            except OSError:
+                continue
+
+
+def encoded(job: Job) -> str:
+    return json.dumps({name: getattr(job, name) for name in field_names(Job)})
+
+
+def decoded(line: str) -> Job:
+    data: dict[str, Any] = json.loads(line)
+    return Job(**data)

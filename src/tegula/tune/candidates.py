@@ -1,0 +1,136 @@
+"""The candidates of a tuned kernel: what is asked for, and the kernel for each."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from tegula.dataclass import dataclass
+from tegula.errors import TuningError
+from tegula.lang.definition import FuncDef
+from tegula.runtime.kernel import Kernel
+from tegula.types import DType
+
+BLOCK = "block_dim"
+"""A candidate's number of threads per block: the one value that belongs to the launch."""
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A kernel, the values that it was made with, and the threads per block that it is launched with, if they are
+    among the values."""
+
+    values: Values
+    kernel: Kernel
+    block_dim: int | None
+
+    def __str__(self) -> str:
+        return described(self.values)
+
+
+def described(values: Values) -> str:
+    """Values in one line, equal in every process."""
+    return ", ".join(f"{name}={spoken(value)}" for name, value in values.items())
+
+
+def spoken(value: Any) -> str:
+    """A value without what differs from process to process."""
+    if isinstance(value, DType):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(spoken, value))})"
+    name = getattr(value, "__name__", None)
+    return name if isinstance(name, str) else repr(value)
+
+
+def combinations(
+    configs: Sequence[Values] | None, lists: Mapping[str, Sequence[Any]], where: Callable[..., bool] | None
+) -> list[dict[str, Any]]:
+    """The values of every candidate: the given ones, or all combinations of the lists; those that `where` holds for.
+    TuningError if there are none."""
+    if (configs is None) == (not lists):
+        what = "candidates are given either as lists of values or as configs=[...]"
+        raise TuningError(what, "for example tg.autotune(BM=[64, 128], block_dim=[128, 256])")
+    for name, values in lists.items():
+        if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
+            what = f"the values of '{name}' must be a list, got {values!r}"
+            raise TuningError(what, f"write {name}=[...], with at least one value")
+    found = [dict(c) for c in configs] if configs is not None else list(_products(lists))
+    if len({frozenset(c) for c in found}) > 1:
+        names = " and ".join(sorted({described(dict.fromkeys(c, "...")) for c in found}))
+        raise TuningError("all candidates must give values to the same names", f"there are {names}")
+    kept = found if where is None else [c for c in found if called(where, c, "where")]
+    if not kept:
+        help = "where=... must hold for at least one combination" if found else "configs=[...] is empty"
+        raise TuningError("there is no candidate", help)
+    return kept
+
+
+def _products(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for values in product(*lists.values()):
+        yield dict(zip(lists, values, strict=True))
+
+
+def called(function: Callable[..., Any], values: Values, what: str) -> Any:
+    """What a function of a candidate's values returns; it may take some of them only."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return function(**values)
+    unknown = [p.name for p in parameters if p.default is p.empty and p.name not in values]
+    if unknown:
+        help = f"the candidates have values for {', '.join(values)}"
+        raise TuningError(f"{what} takes '{unknown[0]}', which no candidate has", help)
+    return function(**{p.name: values[p.name] for p in parameters if p.name in values})
+
+
+def kernels(made_of: Any, values: Sequence[Values]) -> list[Candidate]:
+    """The candidates of a kernel, whose variables get the values, or of a function that makes kernels of them.
+    TuningError for names that it does not have."""
+    if isinstance(made_of, Kernel):
+        return [_with_constants(made_of, v) for v in values]
+    if isinstance(made_of, FuncDef) or not callable(made_of):
+        what = f"tg.autotune takes a kernel, or a function that makes one, got {made_of!r}"
+        raise TuningError(what, "put it above @tg.kernel, or above the function around the kernel")
+    return [_made(made_of, v) for v in values]
+
+
+def _with_constants(kernel: Kernel, values: Values) -> Candidate:
+    constants = {name: value for name, value in values.items() if name != BLOCK}
+    for name in constants:
+        try:
+            kernel.definition.lookup(name)
+        except KeyError:
+            what = f"kernel {kernel.name} sees no variable '{name}'"
+            help = "candidates give values to variables that the kernel reads, and to block_dim"
+            raise TuningError(what, help) from None
+    made = Kernel(kernel.definition.with_constants(constants), kernel.options)
+    return Candidate(values, made, values.get(BLOCK))
+
+
+def _made(function: Callable[..., Any], values: Values) -> Candidate:
+    signature = inspect.signature(function)
+    takes_block = BLOCK in signature.parameters
+    given = {name: value for name, value in values.items() if name != BLOCK or takes_block}
+    name = getattr(function, "__name__", repr(function))
+    try:
+        signature.bind(**given)
+    except TypeError as error:
+        what = f"the candidates do not fit {name}{signature}: {error}"
+        raise TuningError(what, "its parameters are the names of the candidates' values") from None
+    made = function(**given)
+    if not isinstance(made, Kernel):
+        raise TuningError(f"{name} must return a kernel, got {made!r}", "return what @tg.kernel made")
+    return Candidate(values, made, values.get(BLOCK))
+
+
+def source_of(made_of: Any) -> str:
+    """The text of a kernel or of the function around it; where Python does not keep it, its name."""
+    if isinstance(made_of, Kernel):
+        made_of = made_of.definition.function
+    try:
+        return inspect.getsource(inspect.unwrap(getattr(made_of, "func", made_of)))
+    except (OSError, TypeError):
+        return getattr(made_of, "__qualname__", repr(made_of))

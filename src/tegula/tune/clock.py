@@ -1,0 +1,124 @@
+"""Timing candidates: bursts of work in turn, with pauses on a GPU, whose clock falls under a steady load."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tegula.dataclass import dataclass, field
+from tegula.runtime.device import Device
+
+if TYPE_CHECKING:
+    from tegula.runtime.cuda.graph import Graph
+    from tegula.runtime.cuda.stream import Stream
+
+BURST, PAUSE = 4e-3, 20e-3
+"""Seconds of work, and of idleness before it on a GPU."""
+ROUNDS, FIRST = 9, 3
+"""How often each candidate has its turn, and after how many turns only those near the best go on."""
+NEAR, FAR = 1.2, 8.0
+"""How many times the best's time they may take, and a candidate to have a turn at all."""
+MOST_CALLS = 200
+SPENT = 1.0
+"""Seconds for all turns of a candidate, about: slow kernels have fewer."""
+
+Call = Callable[[], None]
+
+
+class Clock(Protocol):
+    """Seconds of one of so many calls of `call`, each after a call of `before`, whose time does not count."""
+
+    def __call__(self, call: Call, before: Call | None, calls: int) -> float: ...
+
+
+@dataclass(slots=True)
+class Runner:
+    """A candidate that is timed: what runs it, seconds per call in each turn, how many calls are a turn."""
+
+    call: Call
+    seconds: list[float] = field(default_factory=list)
+    calls: int = 1
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def timed(
+    calls: Sequence[Call], before: Call | None, clock: Clock, advance: Callable[[], None] = lambda: None
+) -> list[float]:
+    """Seconds per call of each candidate, the median of its turns. `before`: what must happen before each call."""
+    runners = [Runner(call) for call in calls]
+    for runner in runners:
+        once = max(clock(runner.call, before, 1), 1e-9)
+        runner.calls = max(1, min(MOST_CALLS, round(BURST / once)))
+        runner.seconds = [once]
+    near = [r for r in runners if r.seconds[0] <= FAR * min(r.seconds[0] for r in runners)]
+    rounds = max(1, min(ROUNDS, round(SPENT / max(max(r.seconds[0] for r in near), BURST))))
+    for r in near:
+        r.seconds.clear()
+    for k in range(rounds):
+        # The order turns round, so that nobody is always the first.
+        for r in near if k % 2 else reversed(near):
+            r.seconds.append(clock(r.call, before, r.calls))
+        if k + 1 == FIRST:
+            best = min(r.median for r in near)
+            near = [r for r in near if r.median <= NEAR * best]
+        advance()
+    return [r.median for r in runners]
+
+
+def clock_for(device: Device) -> Clock:
+    return GpuClock(device) if device.is_cuda else cpu_clock
+
+
+def cpu_clock(call: Call, before: Call | None, calls: int) -> float:
+    total = 0.0
+    for _ in range(calls):
+        if before is not None:
+            before()
+        start = time.perf_counter()
+        call()
+        total += time.perf_counter() - start
+    return total / calls
+
+
+class GpuClock:
+    """By events of the device, around recorded launches, so that the host's time is not in it."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.graphs: dict[tuple[Any, ...], Graph] = {}
+
+    def __call__(self, call: Call, before: Call | None, calls: int) -> float:
+        if before is None:
+            return self._burst((call,), calls)
+        return max(self._burst((before, call), calls) - self._burst((before,), calls), 0.0)
+
+    def _burst(self, parts: tuple[Call, ...], calls: int) -> float:
+        from tegula.runtime.cuda.stream import Event, get_event_elapsed_time, stream_on
+
+        stream = stream_on(self.device)
+        graph = self.graphs.get((parts, calls)) or self._recorded(parts, calls, stream)
+        start, end = (Event(self.device, enable_timing=True) for _ in range(2))
+        stream.synchronize()
+        time.sleep(PAUSE)
+        stream.record_event(start)
+        graph.launch(stream)
+        stream.record_event(end)
+        return get_event_elapsed_time(start, end) * 1e-3 / calls
+
+    def _recorded(self, parts: tuple[Call, ...], calls: int, stream: Stream) -> Graph:
+        """So many calls as one launch, which was started once: the driver prepares it then."""
+        from tegula.runtime.cuda.graph import ScopedCapture
+
+        with ScopedCapture(self.device) as recorded:
+            for _ in range(calls):
+                for part in parts:
+                    part()
+        assert recorded.graph is not None
+        self.graphs[parts, calls] = recorded.graph
+        recorded.graph.launch(stream)
+        return recorded.graph

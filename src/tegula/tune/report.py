@@ -1,0 +1,58 @@
+"""What tuning found out, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.dataclass import dataclass, field
+from tegula.tune.candidates import Candidate
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Of one candidate: seconds of a launch, or why it was not timed."""
+
+    candidate: Candidate
+    seconds: float | None = None
+    dropped: str = ""
+
+
+@dataclass(slots=True)
+class Report:
+    """The candidates' outcomes for one class of launches, in the order of the candidates, and which one was chosen.
+    `remembered`: the choice is from the disk, and nothing was run."""
+
+    kernel: str
+    launch: str
+    outcomes: list[Outcome] = field(default_factory=list)
+    chosen: int = -1
+    remembered: bool = False
+
+    @property
+    def dropped(self) -> list[Outcome]:
+        return [o for o in self.outcomes if o.dropped]
+
+    def __str__(self) -> str:
+        """A line for each candidate, the fastest first, then those that were dropped, with the reason."""
+        if self.remembered:
+            return f"{self.kernel}, {self.launch}: {self.outcomes[self.chosen].candidate} (remembered)"
+        best = self.outcomes[self.chosen].seconds or 1.0
+        lines = [f"{self.kernel}, {self.launch}:"]
+        for o in sorted(self.outcomes, key=_order):
+            if o.seconds is not None:
+                lines.append(f"  {o.seconds * 1e3:10.4f} ms {o.seconds / best:6.2f}  {o.candidate}")
+        return "\n".join(lines + reasons(self.dropped))
+
+
+def _order(outcome: Outcome) -> float:
+    return outcome.seconds if outcome.seconds is not None else 0.0
+
+
+def reasons(dropped: Sequence[Outcome]) -> list[str]:
+    """Why candidates were dropped: a line for each, with the first line of what was said."""
+    return [f"  dropped: {o.candidate}: {first_line(o.dropped)}" for o in dropped]
+
+
+def first_line(text: str) -> str:
+    """The first line, which of a compiler's error says the place and what is wrong."""
+    return text.strip().partition("\n")[0]

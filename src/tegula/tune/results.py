@@ -1,0 +1,78 @@
+"""Whether results of different kernels for the same task agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+TOLERANCE = {
+    "float64": 1e-11, "float32": 1e-4, "float16": 2.0**-9, "bfloat16": 2.0**-6, "float8_e4m3": 0.25,
+    "float8_e5m2": 0.5,
+}  # fmt: skip
+"""How far two numbers may be apart, relative to the larger one plus the root of the mean square of all: sums in another
+order, rounded to the type."""
+CHUNK = 1 << 22
+"""Elements that are compared at once."""
+
+Result = Sequence[tuple[str, np.ndarray]]
+"""The arrays that a kernel wrote, each with the name of its element type."""
+
+
+def difference(one: Result, other: Result, tolerance: float | None) -> float:
+    """How far two results are apart, in units of what is allowed: up to 1 they agree. Infinite where one has a NaN or
+    an infinity that the other does not have, and where integers differ."""
+    return max(
+        (_apart(a, b, dtype, tolerance) for (dtype, a), (_, b) in zip(one, other, strict=True)), default=0.0
+    )
+
+
+def _apart(a: np.ndarray, b: np.ndarray, dtype: str, tolerance: float | None) -> float:
+    if a.dtype.kind in "iub":
+        return 0.0 if np.array_equal(a, b) else float("inf")
+    allowed = TOLERANCE[dtype] if tolerance is None else tolerance
+    scale = max(_mean_square(a), _mean_square(b)) ** 0.5
+    worst = 0.0
+    for x, y in zip(_chunks(a), _chunks(b), strict=True):
+        if not np.array_equal(np.isfinite(x), np.isfinite(y)):
+            return float("inf")
+        finite = np.isfinite(x)
+        if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
+            return float("inf")
+        x, y = x[finite], y[finite]
+        distance, size = np.abs(x - y), np.maximum(np.abs(x), np.abs(y)) + scale
+        apart = distance > 0.0
+        if apart.any():
+            limit = allowed * size[apart]
+            if not limit.all():
+                return float("inf")
+            worst = max(worst, float((distance[apart] / limit).max()))
+    return worst
+
+
+def _mean_square(a: np.ndarray) -> float:
+    total, count = 0.0, 0
+    for x in _chunks(a):
+        x = x[np.isfinite(x)].astype(np.float64)
+        total, count = total + float(x @ x), count + x.size
+    return total / max(count, 1)
+
+
+def _chunks(a: np.ndarray) -> Iterator[np.ndarray]:
+    """The elements, as float64 or float32."""
+    flat = np.ascontiguousarray(a).reshape(-1)
+    wide = np.float64 if a.dtype == np.float64 else np.float32
+    for start in range(0, max(flat.size, 1), CHUNK):
+        yield flat[start : start + CHUNK].astype(wide)
+
+
+def agreeing(results: Sequence[Result], tolerance: float | None) -> list[list[int]]:
+    """The positions of results in groups that agree with their first one; the largest group first."""
+    groups: list[list[int]] = []
+    for k, result in enumerate(results):
+        home = next((g for g in groups if difference(results[g[0]], result, tolerance) <= 1.0), None)
+        if home is None:
+            groups.append([k])
+        else:
+            home.append(k)
+    return sorted(groups, key=len, reverse=True)

@@ -1,0 +1,142 @@
+"""Running candidates on the arguments of a launch, which are as before when it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.errors import TuningError
+from tegula.ir import Kernel
+from tegula.passes.overlap import array_root
+from tegula.runtime.array import array, clone, copy
+from tegula.runtime.compile import trace
+from tegula.runtime.device import Device
+from tegula.runtime.launch import block_size, launch, launch_tiled, plan
+from tegula.runtime.recording import recording
+from tegula.runtime.resolve import overlaps, wanted_form
+from tegula.tune.candidates import BLOCK, Candidate, called
+from tegula.tune.results import Result
+from tegula.types import scalar_of
+
+UNLIKELY = 0x5A
+"""What integers hold before a candidate writes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A launch of any candidate. `args`: arrays of ours and numbers; `tiled`: a block for each element of `dim`."""
+
+    dim: Any
+    args: tuple[Any, ...]
+    block_dim: int | None
+    tiled: bool
+    device: Any
+    stream: Any
+
+    def shape(self, candidate: Candidate) -> tuple[Any, int | None]:
+        """The launch dimensions and threads per block of a candidate."""
+        if candidate.block_dim is not None and self.block_dim is not None:
+            help = f"leave out {BLOCK}= in the launch, or in the candidates"
+            raise TuningError(f"{BLOCK} is given by the candidates and by the launch", help)
+        dim = called(self.dim, candidate.values, "dim") if callable(self.dim) else self.dim
+        return dim, candidate.block_dim if candidate.block_dim is not None else self.block_dim
+
+    def traced(self, candidate: Candidate) -> tuple[Kernel, Device]:
+        """The IR that a launch of the candidate runs, and where."""
+        dim, given = self.shape(candidate)
+        dims = tuple(dim) if isinstance(dim, Sequence | np.ndarray) else (dim,)
+        if self.tiled and self.block_dim is None and not candidate.kernel.has_roles and given is None:
+            help = "give it in the launch, or to the candidates: block_dim=[128, 256]"
+            raise TuningError("launch_tiled needs block_dim=, the number of threads per block", help)
+        threads = block_size(candidate.kernel, given, self.args, (), len(dims) + self.tiled)
+        made = plan((*dims, threads) if self.tiled else dims, threads)
+        wanted = wanted_form(candidate.kernel, made, self.args)
+        return trace(candidate.kernel, wanted.types, wanted.launch, wanted.access), wanted.device
+
+    def run(self, candidate: Candidate) -> None:
+        dim, block_dim = self.shape(candidate)
+        start = launch_tiled if self.tiled else launch
+        options = {"device": self.device, "stream": self.stream, "record_tape": False}
+        start(candidate.kernel, dim, self.args, block_dim=block_dim, **options)
+
+
+class Trial:
+    """The arrays that candidates write, and what they held. `used`: positions of those whose old elements count, so
+    that every run must find them again."""
+
+    def __init__(self, request: Request, kernels: Sequence[Kernel]) -> None:
+        self.request = request
+        written, read = touched(kernels)
+        shared = {k for pair in overlaps(request.args) for k in pair}
+        self.written = [k for k in sorted(written) if request.args[k].size]
+        self.used = [k for k in self.written if k in read or k in shared]
+        self.before = {k: clone(request.args[k], requires_grad=False) for k in self.written}
+
+    def restore(self) -> None:
+        """Give the arrays what they held."""
+        for k, kept in self.before.items():
+            copy(self.request.args[k], kept)
+
+    @property
+    def renew(self) -> Callable[[], None] | None:
+        """What must happen before each run; None if nothing."""
+        if not self.used:
+            return None
+        pairs = [(self.request.args[k], self.before[k]) for k in self.used]
+
+        def again() -> None:
+            for target, kept in pairs:
+                copy(target, kept)
+
+        return again
+
+    def result(self, candidate: Candidate, wait: Callable[[], None]) -> Result:
+        """What the candidate writes, to arrays that hold what no kernel writes by chance where old elements do not
+        count. RunError and others as a launch raises them; `wait` raises what was found on a GPU."""
+        self.restore()
+        for k in self.written:
+            if k not in self.used:
+                spoil(self.request.args[k])
+        self.request.run(candidate)
+        wait()
+        arrays = [self.request.args[k] for k in self.written]
+        return [(str(scalar_of(a.dtype)), np.array(a.numpy())) for a in arrays]
+
+
+def spoil(a: array) -> None:
+    """Fill an array with what a kernel does not write by chance; booleans stay as they are."""
+    kind = scalar_of(a.dtype).kind
+    if kind != "b":
+        a.fill_(float("nan") if kind == "f" else UNLIKELY)
+
+
+def touched(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
+    """The positions of the array parameters that any of the kernels may write, and of those that it reads or changes
+    in place."""
+    written: set[int] = set()
+    read: set[int] = set()
+    for kernel in kernels:
+        for op in kernel.walk():
+            for effect in op.effects():  # type: ignore[attr-defined]
+                if effect.value is None or effect.kind not in ("read", "write", "atomic"):
+                    continue
+                source = array_root(effect.value)
+                if source in kernel.params:
+                    position = kernel.params.index(source)
+                    written |= {position} if effect.kind != "read" else set()
+                    read |= {position} if effect.kind != "write" else set()
+    return written, read
+
+
+class Untaped:
+    """No tape takes note of what happens to arrays inside."""
+
+    def __enter__(self) -> None:
+        self.on = recording.on
+        recording.on = False
+
+    def __exit__(self, *exception: object) -> None:
+        recording.on = self.on

@@ -1,0 +1,296 @@
+"""`tg.autotune`: a kernel of which launches run the fastest form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tegula.errors import LaunchError, TegulaError, TuningError
+from tegula.ir import Kernel as KernelIR
+from tegula.runtime.array import array
+from tegula.runtime.config import config
+from tegula.runtime.device import CPU, Device, synchronize_device
+from tegula.runtime.kernel import Kernel, KernelChoice
+from tegula.runtime.resolve import ours
+from tegula.text import print_kernel
+from tegula.tune.build import build_all, job
+from tegula.tune.candidates import Candidate, Values, combinations, described, kernels, source_of
+from tegula.tune.clock import ROUNDS, clock_for, timed
+from tegula.tune.memory import Memory, described_device, digest
+from tegula.tune.progress import Progress
+from tegula.tune.report import Outcome, Report, reasons
+from tegula.tune.results import Result, agreeing
+from tegula.tune.trial import Request, Trial, Untaped
+
+DIVISORS = 10
+"""Lengths that differ in a power of two that divides them, up to 2**10, are of different classes."""
+NAMED = 4
+"""Of candidates that fail, so many are named in an error."""
+
+
+class Tuned(KernelChoice):
+    """Stands for the fastest of several kernels in `launch` and `launch_tiled`. `reports`: what was found out for each
+    class of launches, the latest last."""
+
+    def __init__(
+        self,
+        made_of: Any,
+        values: Sequence[Values],
+        key: Sequence[str] | None,
+        tolerance: float | None,
+    ) -> None:
+        self.candidates = kernels(made_of, values)
+        self.key = key
+        self.tolerance = tolerance
+        self.reports: list[Report] = []
+        first = self.candidates[0].kernel
+        self.name = self.__name__ = first.name
+        self.__doc__ = first.__doc__
+        self._text = source_of(made_of)
+        self._chosen: dict[Any, Candidate] = {}
+        names = [p.name for p in first.parameters]
+        for name in key or ():
+            if name not in names:
+                what = f"key names '{name}', which is no parameter of kernel {first.name}"
+                raise TuningError(what, f"its parameters are {', '.join(names)}")
+
+    def choose(
+        self,
+        dim: Any,
+        args: tuple[Any, ...],
+        block_dim: int | None,
+        tiled: bool,
+        device: Device | str | None = None,
+        stream: Any = None,
+    ) -> tuple[Kernel, Any, int | None]:
+        """The fastest kernel for arguments like these, found by running all candidates if it is not known. Arrays are
+        then as they were before. TuningError if none can be chosen."""
+        first = self.candidates[0].kernel
+        own = ours(first, args)
+        if len(own) != len(first.parameters):
+            # The launch says what is wrong.
+            return first, 1, None if tiled and first.has_roles else 32
+        request = Request(dim, own, block_dim, tiled, device, stream)
+        kind = (tiled, block_dim, config.code, *self._class(own))
+        found = self._chosen.get(kind)
+        if found is None:
+            with Untaped():
+                report = self._report(request, kind)
+            self.reports.append(report)
+            found = self._chosen[kind] = report.outcomes[report.chosen].candidate
+        return found.kernel, *request.shape(found)
+
+    def forget(self) -> None:
+        """Tune again at the next launch of each class, whatever is remembered in memory; the disk still is."""
+        self._chosen.clear()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        help = f"tg.launch_tiled({self.name}, dim=..., inputs=[...])"
+        raise LaunchError(f"{self.name} is a kernel and cannot be called", help)
+
+    def __repr__(self) -> str:
+        return f"<tegula kernel {self.name}, the fastest of {len(self.candidates)}>"
+
+    # Classes of launches ---------------------------------------------------------------------------------------------
+
+    def _class(self, args: Sequence[Any]) -> list[Any]:
+        """What launches have in common that run the same candidate."""
+        if self.key is None:
+            return [(a.launch_id, *map(_length_class, a.shape)) if type(a) is array else () for a in args]
+        names = [p.name for p in self.candidates[0].kernel.parameters]
+        exact = [args[names.index(name)] for name in self.key]
+        ids = [a.launch_id if type(a) is array else () for a in args]
+        return [*ids, *((*a.shape,) if type(a) is array else a for a in exact)]
+
+    def _spoken_class(self, args: Sequence[Any]) -> str:
+        """The same in words, equal in every process."""
+        names = [p.name for p in self.candidates[0].kernel.parameters]
+        pairs = list(zip(names, args, strict=True))
+        if self.key is not None:
+            pairs = [(name, value) for name, value in pairs if name in self.key]
+            return ", ".join(f"{n} {_shape_text(a.shape) if type(a) is array else a}" for n, a in pairs)
+        arrays = [(name, a) for name, a in pairs if type(a) is array]
+        return ", ".join(f"{n} {_shape_text(map(_class_text, a.shape))}" for n, a in arrays)
+
+    # Tuning ----------------------------------------------------------------------------------------------------------
+
+    def _report(self, request: Request, kind: tuple[Any, ...]) -> Report:
+        """What is remembered for a launch, or found out by running the candidates."""
+        spoken = self._spoken_class(request.args)
+        report = Report(self.name, spoken, [Outcome(c) for c in self.candidates])
+        traced, device = self._traced(request, report)
+        texts = [digest(print_kernel(k)) if k is not None else "" for k in traced]
+        first = next(text for text in texts if text)
+        values = [described(c.values) for c in self.candidates]
+        how = [str(request.tiled), str(request.block_dim), config.mode, str(self.tolerance)]
+        memory = Memory([self._text, *values, spoken, *how, first, described_device(device)])
+        known = memory.get(texts)
+        if known is not None:
+            report.chosen, report.remembered = known, True
+            return report
+        self._forbid_recording(device, request)
+        with Progress(self.name) as progress:
+            built = self._built(traced, device, report, progress)
+            if not built:
+                raise self._none_left(report, "no candidate can be compiled")
+            self._race(request, traced, built, device, report, progress)
+        memory.put(report.chosen, texts[report.chosen])
+        return report
+
+    def _traced(self, request: Request, report: Report) -> tuple[list[KernelIR | None], Device]:
+        """The IR of each candidate; None, with the reason in the report, for one that cannot be."""
+        traced: list[KernelIR | None] = []
+        device = CPU
+        for outcome in report.outcomes:
+            try:
+                made, device = request.traced(outcome.candidate)
+                traced.append(made)
+            except TuningError:
+                raise
+            except TegulaError as error:
+                outcome.dropped = str(error)
+                traced.append(None)
+        if not any(k is not None for k in traced):
+            raise self._none_left(report, "no candidate can be launched like this")
+        return traced, device
+
+    def _built(
+        self, traced: Sequence[KernelIR | None], device: Device, report: Report, progress: Progress
+    ) -> list[int]:
+        """Compile the candidates and prove the schedules of those with roles; the positions of those that can run."""
+        whole = [(k, made) for k, made in enumerate(traced) if made is not None]
+        progress.step("compiling", len(whole))
+        for (k, _), said in zip(
+            whole, build_all([job(made, device) for _, made in whole], progress.advance), strict=True
+        ):
+            report.outcomes[k].dropped = said
+        return [k for k, _ in whole if not report.outcomes[k].dropped]
+
+    def _race(
+        self,
+        request: Request,
+        traced: Sequence[KernelIR | None],
+        built: Sequence[int],
+        device: Device,
+        report: Report,
+        progress: Progress,
+    ) -> None:
+        """Run the candidates, compare what they write, time those that agree, and note the fastest."""
+        trial = Trial(request, [made for k in built if (made := traced[k]) is not None])
+        if not trial.written:
+            what = f"kernel {self.name} writes no element of an array, so that its results cannot be compared"
+            raise TuningError(what, "launch one kernel without tg.autotune")
+        candidates = [outcome.candidate for outcome in report.outcomes]
+        try:
+            results: dict[int, Result] = {}
+            progress.step("comparing results", len(built))
+            for k in built:
+                try:
+                    results[k] = trial.result(candidates[k], lambda: synchronize_device(device))
+                except TegulaError as error:
+                    report.outcomes[k].dropped = str(error)
+                progress.advance()
+            right = self._agreeing(results, report)
+            progress.step("timing", ROUNDS)
+            trial.restore()
+            calls = [_runner(request, candidates[k]) for k in right]
+            found = timed(calls, trial.renew, clock_for(device), progress.advance)
+            for k, seconds in zip(right, found, strict=True):
+                report.outcomes[k].seconds = seconds
+            report.chosen = right[found.index(min(found))]
+        finally:
+            trial.restore()
+
+    def _agreeing(self, results: Mapping[int, Result], report: Report) -> list[int]:
+        """The candidates whose results most agree on; the others are dropped, with a warning. TuningError where there
+        are none, or as many of one opinion as of another."""
+        import warnings
+
+        if not results:
+            raise self._none_left(report, "no candidate runs to its end")
+        at = list(results)
+        groups = agreeing(list(results.values()), self.tolerance)
+        if len(groups) > 1 and len(groups[0]) == len(groups[1]):
+            kinds = "; ".join(str(report.outcomes[at[g[0]]].candidate) for g in groups[:NAMED])
+            what = f"the candidates of kernel {self.name} give {len(groups)} different results, none of them most often"
+            help = "find the wrong ones, or allow a larger relative difference: tolerance=..."
+            raise TuningError(f"{what}: {kinds}", help)
+        for group in groups[1:]:
+            for k in group:
+                outcome = report.outcomes[at[k]]
+                outcome.dropped = f"its result differs from that of {len(groups[0])} others"
+                message = f"kernel {self.name}: candidate {outcome.candidate} is dropped: {outcome.dropped}"
+                warnings.warn(message, RuntimeWarning, stacklevel=6)
+        return [at[k] for k in groups[0]]
+
+    def _none_left(self, report: Report, what: str) -> TuningError:
+        dropped = report.dropped
+        more = len(dropped) - NAMED
+        lines = [*reasons(dropped[:NAMED]), *([f"  and {more} more"] if more > 0 else [])]
+        text = "\n".join([f"kernel {self.name}: {what}", *lines])
+        error = TuningError(text, "launch one of the candidates without tg.autotune to see its whole error")
+        return error
+
+    def _forbid_recording(self, device: Device, request: Request) -> None:
+        """TuningError where launches are being recorded, which run nothing."""
+        if not device.is_cuda:
+            return
+        from tegula.runtime.cuda.graph import recording
+
+        if recording.active:
+            what = f"kernel {self.name} is launched in a recording before its fastest form is known"
+            raise TuningError(what, "launch it once before with arguments of this kind")
+
+
+def _runner(request: Request, candidate: Candidate) -> Callable[[], None]:
+    return lambda: request.run(candidate)
+
+
+def _length_class(n: int) -> tuple[int, int]:
+    """Lengths up to the next power of two that are multiples of the same power of two."""
+    return (n - 1).bit_length() if n > 0 else -1, min((n & -n).bit_length() - 1, DIVISORS)
+
+
+def _class_text(n: int) -> str:
+    bits, zeros = _length_class(n)
+    return f"<={2**bits}/{2**zeros}" if bits >= 0 else "0"
+
+
+def _shape_text(lengths: Any) -> str:
+    return "x".join(map(str, lengths))
+
+
+def autotune(
+    made_of: Any = None,
+    /,
+    *,
+    configs: Sequence[Mapping[str, Any]] | None = None,
+    where: Callable[..., bool] | None = None,
+    key: Sequence[str] | None = None,
+    tolerance: float | None = None,
+    **values: Sequence[Any],
+) -> Any:
+    """Have launches run the fastest of several forms of a kernel.
+
+    Put it above `@tg.kernel`: each keyword is a variable that the kernel and the functions it calls read, with the
+    list of values that it is to have; or above a function that takes these keywords and returns a kernel. `block_dim`
+    is the number of threads per block to launch with. All combinations are candidates, those only for which
+    `where(...)`, a function of the values it names, is true; or those that `configs`, a list of dicts, gives.
+
+    What it returns is launched as a kernel is; `dim` may be a function of the values it names. The first launch of
+    each class compiles the candidates, drops those whose schedule is not proved, whose result differs from most
+    others' (by more than `tolerance`, relative, for floats; by default what rounding in another order explains), or
+    that fail; it times the rest, and keeps the choice on disk. A class: types and layouts of the arguments, their
+    lengths up to the next power of two and with the same power of two that divides them; or, with `key`, the exact
+    lengths or values of the parameters it names. Arrays are as before when the tuning ends. TuningError for
+    candidates that cannot be made, and where none can be chosen."""
+    if tolerance is not None and not 0.0 <= tolerance < float("inf"):
+        raise TuningError(f"tolerance must not be negative, got {tolerance}", "for example tolerance=1e-3")
+    if isinstance(key, str):
+        raise TuningError(f"key must be a list of names of parameters, got {key!r}", f"write key=[{key!r}]")
+    found = combinations(configs, values, where)
+
+    def wrap(made_of: Any) -> Tuned:
+        return Tuned(made_of, found, key, tolerance)
+
+    return wrap if made_of is None else wrap(made_of)

@@ -1,0 +1,32 @@
+"""Tuned kernels on a GPU: the right result, times of the device, and the same choice from the disk."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tegula as tg
+from tegula.tune import tuned
+
+ROUNDS = 1
+
+
+@tg.kernel
+def busy(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    total = x[i]
+    for _ in range(ROUNDS):
+        total = tg.sin(total)
+    y[i] = x[i] + 1.0 if total < 2.0 else 0.0
+
+
+def test_the_fastest_runs() -> None:
+    n = 1 << 20
+    x, y = tg.ones(n, device="cuda:0"), tg.zeros(n, device="cuda:0")
+    for remembered in (False, True):
+        kernel = tg.autotune(ROUNDS=[4000, 1, 6000], block_dim=[128])(busy)
+        tg.launch(kernel, n, [x], [y])
+        assert np.all(y.numpy() == 2.0)
+        report = kernel.reports[0]
+        assert report.outcomes[report.chosen].candidate.values["ROUNDS"] == 1
+        assert report.remembered is remembered
+    assert isinstance(kernel, tuned.Tuned)

@@ -1,0 +1,92 @@
+"""Tuned kernels on a GPU that exists only here: what the driver is asked for."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+
+import numpy as np
+import pytest
+from pretend_driver import PretendDriver
+
+import tegula as tg
+from tegula.tune import clock
+
+
+@tg.kernel
+def add(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
+    i = tg.tid()
+    c[i] = a[i] + b[i]
+
+
+@tg.kernel
+def grow(a: tg.array1d[float]):
+    i = tg.tid()
+    a[i] = a[i] + 1.0
+
+
+def floats(address: int, n: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_float * n).from_address(address), np.float32)
+
+
+def run_add(blocks: int, threads: int, data: bytes) -> None:
+    (a, n, _), (b, *_), (c, *_) = (struct.unpack_from("<3q", data, 24 * k) for k in range(3))
+    # One size of blocks is pretended to compute something else.
+    floats(c, n)[:] = floats(a, n) + floats(b, n) + (threads == 512)
+
+
+def run_grow(blocks: int, threads: int, data: bytes) -> None:
+    a, n, _ = struct.unpack_from("<3q", data)
+    floats(a, n)[:] += 1.0
+
+
+@pytest.fixture
+def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> PretendDriver:
+    pretended.kernels["kernel"] = run_add
+    monkeypatch.setattr(clock, "PAUSE", 0.0)
+    return pretended
+
+
+def arrays(n: int = 1000) -> list[tg.array]:
+    data = np.arange(n, dtype=np.float32)
+    return [tg.array(data, device="cuda:0"), tg.array(data, device="cuda:0"), tg.zeros(n, device="cuda:0")]
+
+
+def test_candidates_are_timed_by_events_around_recorded_launches(driver: PretendDriver) -> None:
+    kernel = tg.autotune(block_dim=[128, 256, 512])(add)
+    a, b, c = arrays()
+    with pytest.warns(RuntimeWarning, match="block_dim=512 is dropped"):
+        tg.launch(kernel, 1000, [a, b], [c])
+    np.testing.assert_array_equal(c.numpy(), np.arange(1000) * 2.0)
+    report = kernel.reports[0]
+    assert [o.candidate.values["block_dim"] for o in report.dropped] == [512]
+    assert all(o.seconds for o in report.outcomes if not o.dropped)
+    # Once for one call, once for as many as fill a burst, of each candidate; each burst is one launch of a graph.
+    assert driver.calls.count("cuStreamBeginCapture_v2") == 4
+    assert driver.calls.count("cuGraphLaunch") == 2 * (1 + clock.ROUNDS) + 4
+    assert driver.calls.count("cuEventElapsedTime") == 2 * (1 + clock.ROUNDS)
+    launches = len(driver.launches)
+    tg.launch(kernel, 1000, [a, b], [c])
+    assert len(driver.launches) == launches + 1
+
+
+def test_what_a_kernel_changes_in_place_is_renewed_in_the_recording(driver: PretendDriver) -> None:
+    driver.kernels["kernel"] = run_grow
+    kernel = tg.autotune(block_dim=[128, 256])(grow)
+    a = arrays()[0]
+    tg.launch(kernel, 1000, [], [a])
+    np.testing.assert_array_equal(a.numpy(), np.arange(1000) + 1.0)
+
+
+def test_tuning_in_a_recording_is_refused(driver: PretendDriver) -> None:
+    kernel = tg.autotune(block_dim=[64, 96])(add)
+    a, b, c = arrays()
+    wanted = "launched in a recording before its fastest form is known"
+    with pytest.raises(tg.TuningError, match=wanted), tg.ScopedCapture("cuda:0"):
+        tg.launch(kernel, 1000, [a, b], [c])
+    tg.launch(kernel, 1000, [a, b], [c])
+    with tg.ScopedCapture("cuda:0") as recorded:
+        tg.launch(kernel, 1000, [a, b], [c])
+    c.zero_()
+    tg.capture_launch(recorded.graph)
+    np.testing.assert_array_equal(c.numpy(), np.arange(1000) * 2.0)

@@ -1,0 +1,437 @@
+"""Tuned kernels: the fastest right candidate runs, wrong ones are dropped, arrays stay as they were."""
+
+from __future__ import annotations
+
+import io
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.runtime.config import config
+from tegula.tune import Tuned, tuned
+
+ROUNDS, FACTOR, SKIPPED, MISSING = 1, 2.0, 0, 1
+N = 1000
+
+
+@tg.func
+def scaled(x: float):
+    return x * FACTOR
+
+
+@tg.kernel
+def scale(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    if i >= SKIPPED:
+        total = scaled(x[i])
+        for _ in range(1, ROUNDS):
+            total = scaled(x[i])
+        y[i] = total
+
+
+@tg.kernel
+def busy(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    total = x[i]
+    for _ in range(ROUNDS):
+        total = tg.sin(total)
+    y[i] = x[i] + 1.0 if total < 2.0 else 0.0
+
+
+@tg.kernel
+def add_one(y: tg.array1d[float], count: tg.array1d[int]):
+    i = tg.tid()
+    y[i] = y[i] + 1.0
+    tg.atomic_add(count, 0, 1)
+
+
+def squares(rows: int, columns: int = 8) -> Any:
+    @tg.kernel
+    def kernel(x: tg.array2d[float], y: tg.array2d[float]):
+        i = tg.tid()
+        t = tg.tile_load(x, shape=(rows, columns), offset=(i * rows, 0))
+        tg.tile_store(y, t * t, offset=(i * rows, 0))
+
+    return kernel
+
+
+def numbers(n: int = N) -> tg.array:
+    return tg.array(np.arange(n, dtype=np.float32))
+
+
+def run(kernel: Any, n: int = N, **options: Any) -> np.ndarray:
+    y = tg.full(n, -1.0)
+    tg.launch(kernel, n, [numbers(n)], [y], **options)
+    return y.numpy()
+
+
+def test_the_fastest_runs() -> None:
+    kernel = tg.autotune(ROUNDS=[2000, 1, 3000])(busy)
+    np.testing.assert_array_equal(run(kernel), np.arange(N) + 1.0)
+    (report,) = kernel.reports
+    assert report.outcomes[report.chosen].candidate.values == {"ROUNDS": 1}
+    assert not report.remembered and not report.dropped
+    assert str(report).splitlines()[1].endswith("ms   1.00  ROUNDS=1")
+
+
+def test_later_launches_of_a_class_run_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = tg.autotune(ROUNDS=[1, 2])(busy)
+    run(kernel)
+    monkeypatch.setattr(tuned, "timed", None)
+    for n in (N, 520, 1000):
+        run(kernel, n)
+    assert len(kernel.reports) == 1 + (520 % 16 != N % 16)
+
+
+def test_values_reach_the_functions_that_a_kernel_calls() -> None:
+    kernel = tg.autotune(FACTOR=[3.0])(scale)
+    np.testing.assert_array_equal(run(kernel), np.arange(N) * 3.0)
+    np.testing.assert_array_equal(run(scale), np.arange(N) * 2.0)
+
+
+@pytest.mark.parametrize("values", [[2.0, 3.0, 2.0], [3.0, 2.0, 2.0]])
+def test_a_candidate_with_another_result_is_dropped(values: list[float]) -> None:
+    kernel = tg.autotune(FACTOR=values)(scale)
+    with pytest.warns(
+        RuntimeWarning, match=r"candidate FACTOR=3\.0 is dropped: its result differs from that of 2"
+    ):
+        np.testing.assert_array_equal(run(kernel), np.arange(N) * 2.0)
+    (wrong,) = kernel.reports[0].dropped
+    assert wrong.candidate.values == {"FACTOR": 3.0} and wrong.seconds is None
+
+
+def test_elements_that_are_not_written_differ_from_those_that_are() -> None:
+    """Also where the array held the right result before."""
+    kernel = tg.autotune(SKIPPED=[0, 999, 0])(scale)
+    y = tg.array(np.arange(N, dtype=np.float32) * 2.0)
+    with pytest.warns(RuntimeWarning, match="SKIPPED=999"):
+        tg.launch(kernel, N, [numbers()], [y])
+    np.testing.assert_array_equal(y.numpy(), np.arange(N) * 2.0)
+
+
+def test_without_a_majority_nothing_is_chosen() -> None:
+    kernel = tg.autotune(FACTOR=[2.0, 3.0])(scale)
+    y = tg.full(N, -1.0)
+    with pytest.raises(
+        tg.TuningError, match="give 2 different results, none of them most often: FACTOR=2.0; FACTOR=3"
+    ):
+        tg.launch(kernel, N, [numbers()], [y])
+    np.testing.assert_array_equal(y.numpy(), -1.0)
+
+
+def test_tolerance() -> None:
+    kernel = tg.autotune(FACTOR=[2.0, 2.001], tolerance=1e-2)(scale)
+    run(kernel)
+    assert not kernel.reports[0].dropped
+
+
+def test_elements_that_a_kernel_changes_in_place_are_changed_once() -> None:
+    kernel = tg.autotune(block_dim=[32, 64, 256])(add_one)
+    y, count = numbers(), tg.zeros(1, dtype=int)
+    tg.launch(kernel, N, [], [y, count])
+    np.testing.assert_array_equal(y.numpy(), np.arange(N) + 1.0)
+    assert count.numpy().tolist() == [N]
+
+
+def test_overlapping_arrays() -> None:
+    kernel = tg.autotune(ROUNDS=[1, 2, 3])(scale)
+    x = numbers()
+    tg.launch(kernel, N, [x], [x])
+    np.testing.assert_array_equal(x.numpy(), np.arange(N) * 2.0)
+
+
+def test_a_function_that_makes_kernels() -> None:
+    kernel = tg.autotune(rows=[1, 2, 4], block_dim=[32, 64])(squares)
+    x, y = tg.array(np.arange(64, dtype=np.float32).reshape(8, 8)), tg.zeros((8, 8))
+    tg.launch_tiled(kernel, lambda rows: 8 // rows, [x], [y])
+    np.testing.assert_array_equal(y.numpy(), x.numpy() ** 2)
+    assert len(kernel.candidates) == 6 and kernel.name == "kernel"
+
+
+def test_where_and_configs() -> None:
+    some = tg.autotune(rows=[1, 2, 4], columns=[8, 4], where=lambda rows, columns: rows == columns)(squares)
+    assert [dict(c.values) for c in some.candidates] == [{"rows": 4, "columns": 4}]
+    given = tg.autotune(configs=[{"rows": 1}, {"rows": 8}])(squares)
+    assert [dict(c.values) for c in given.candidates] == [{"rows": 1}, {"rows": 8}]
+
+
+def test_candidates_that_cannot_be_compiled_are_dropped() -> None:
+    kernel = tg.autotune(FACTOR=[2.0, "two"])(scale)
+    np.testing.assert_array_equal(run(kernel), np.arange(N) * 2.0)
+    (wrong,) = kernel.reports[0].dropped
+    assert wrong.candidate.values == {"FACTOR": "two"} and "error[" in wrong.dropped
+    assert "dropped: FACTOR='two': " in str(kernel.reports[0])
+
+
+def pipe(stages: int, taken: int) -> Any:
+    @tg.kernel
+    def kernel(x: tg.array2d[float], y: tg.array2d[float], n: int):
+        items = tg.tile_pipe(shape=(1, 8), dtype=float, stages=stages)
+        with tg.ws(0):
+            for k in range(n):
+                tg.tile_pipe_load(items, x, offset=(k, 0))
+        with tg.ws(1):
+            for k in range(n + taken - 1):
+                tg.tile_store(y, tg.tile_pipe_pop(items), offset=(k, 0))
+
+    return kernel
+
+
+def test_candidates_that_are_not_proved_are_dropped() -> None:
+    """Also where they would run to their end: on the CPU nobody waits for what is left in a pipe."""
+    kernel = tg.autotune(stages=[2, 3], taken=[1, 0])(pipe)
+    x, y = tg.ones((6, 8)), tg.zeros((6, 8))
+    tg.launch_tiled(kernel, 1, [x], [y, 6])
+    assert (y.numpy() == 1.0).all()
+    dropped = kernel.reports[0].dropped
+    assert [o.candidate.values["taken"] for o in dropped] == [0, 0]
+    assert all("error[schedule-refuted]" in o.dropped for o in dropped)
+
+
+def test_candidates_that_fail_are_dropped() -> None:
+    @tg.kernel
+    def careful(y: tg.array1d[float]):
+        i = tg.tid()
+        assert MISSING < 3, "wrong"
+        y[i] = 1.0
+
+    kernel = tg.autotune(MISSING=[2, 5])(careful)
+    y = tg.zeros(8)
+    tg.launch(kernel, 8, [], [y])
+    assert (y.numpy() == 1.0).all() and "wrong" in kernel.reports[0].dropped[0].dropped
+    every = tg.autotune(MISSING=[4, 5])(careful)
+    with pytest.raises(tg.TuningError, match="no candidate runs to its end\n  dropped: MISSING=4: "):
+        tg.launch(every, 8, [], [y])
+
+
+# Classes and memory --------------------------------------------------------------------------------------------------
+
+
+def again(made_of: Any, **values: Any) -> Tuned:
+    """A tuned kernel that remembers nothing in memory."""
+    return tg.autotune(**values)(made_of)
+
+
+def test_the_choice_is_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = again(busy, ROUNDS=[500, 1, 700])
+    run(first)
+    monkeypatch.setattr(tuned, "timed", None)
+    second = again(busy, ROUNDS=[500, 1, 700])
+    np.testing.assert_array_equal(run(second), np.arange(N) + 1.0)
+    assert second.reports[0].remembered and str(second.reports[0]).endswith(": ROUNDS=1 (remembered)")
+
+
+def times_tuned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many candidates were timed, each time."""
+    counts: list[int] = []
+    whole = tuned.timed
+
+    def counted(calls: Any, *rest: Any) -> list[float]:
+        counts.append(len(calls))
+        return whole(calls, *rest)
+
+    monkeypatch.setattr(tuned, "timed", counted)
+    return counts
+
+
+def test_what_a_choice_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = times_tuned(monkeypatch)
+    run(again(busy, ROUNDS=[1, 4]))
+    run(again(busy, ROUNDS=[1, 4]))
+    assert len(counts) == 1
+    run(again(busy, ROUNDS=[1, 5]))
+    monkeypatch.setattr(config, "cpu_target", "x86-64-v3")
+    run(again(busy, ROUNDS=[1, 5]))
+    assert len(counts) == 3
+    monkeypatch.setattr(config, "cpu_target", "native")
+    monkeypatch.setattr(tuned, "described_device", lambda device: "another processor")
+    run(again(busy, ROUNDS=[1, 5]))
+    assert len(counts) == 4
+
+
+def test_another_kernel_at_the_chosen_position_is_tuned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chosen kernel depends on what neither the text nor the first candidate shows."""
+    table = {1: 1.0, 2: 2.0}
+
+    def make(which: int) -> Any:
+        factor = table[which]
+
+        @tg.kernel
+        def kernel(x: tg.array1d[float], y: tg.array1d[float]):
+            i = tg.tid()
+            y[i] = x[i] + factor - factor
+
+        return kernel
+
+    monkeypatch.setattr(tuned, "timed", lambda calls, *rest: [2.0, 1.0])
+    remembered = []
+    for value in (2.0, 2.0, 4.0):
+        table[2] = value
+        kernel = again(make, which=[1, 2])
+        run(kernel)
+        remembered.append(kernel.reports[0].remembered)
+    assert remembered == [False, True, False]
+
+
+def test_without_a_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "cache_kernels", False)
+    counts = times_tuned(monkeypatch)
+    for _ in range(2):
+        np.testing.assert_array_equal(run(again(busy, ROUNDS=[1, 6])), np.arange(N) + 1.0)
+    assert counts == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        (384, 512, False),
+        (260, 500, True),
+        (256, 260, False),
+        (1, 2, False),
+        (2048, 4096, False),
+        (0, 0, True),
+    ],
+)
+def test_classes_of_lengths(a: int, b: int, same: bool) -> None:
+    assert (tuned._length_class(a) == tuned._length_class(b)) is same
+
+
+def test_key_names_what_counts_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = times_tuned(monkeypatch)
+    kernel = tg.autotune(stages=[2, 3], taken=[1], key=["n"])(pipe)
+    for rows in (6, 6, 5):
+        tg.launch_tiled(kernel, 1, [tg.ones((6, 8))], [tg.zeros((6, 8)), rows])
+    assert len(counts) == 2 and kernel.reports[1].launch == "n 5"
+
+
+# What else a launch does ---------------------------------------------------------------------------------------------
+
+
+def test_gradients_of_the_chosen_kernel() -> None:
+    kernel = tg.autotune(ROUNDS=[1, 2, 3])(scale)
+    x, y = tg.array([1.0, 2.0], dtype=float, requires_grad=True), tg.zeros(2, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(kernel, 2, [x], [y])
+    tape.backward(grads={y: tg.ones(2)})
+    assert x.grad.numpy().tolist() == [2.0, 2.0]
+
+
+def test_arrays_of_numpy() -> None:
+    x, y = np.arange(N, dtype=np.float32), np.zeros(N, np.float32)
+    tg.launch(tg.autotune(ROUNDS=[1, 2])(scale), N, [x], [y])
+    np.testing.assert_array_equal(y, x * 2.0)
+
+
+def test_no_elements() -> None:
+    kernel = tg.autotune(ROUNDS=[1, 2])(scale)
+    with pytest.raises(tg.TuningError, match="writes no element of an array"):
+        tg.launch(kernel, 0, [tg.zeros(0)], [tg.zeros(0)])
+
+
+def test_many_candidates_are_compiled_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tegula.tune import build
+
+    made: list[build.Worker] = []
+
+    class Counted(build.Worker):
+        def __init__(self) -> None:
+            made.append(self)
+            super().__init__()
+
+    monkeypatch.setattr(build, "Worker", Counted)
+    monkeypatch.setattr(build.build_all, "__defaults__", (0.0,))
+    monkeypatch.setattr(build.os, "sched_getaffinity", lambda _: {0, 1})
+    kernel = tg.autotune(FACTOR=[2.0, 2.0, "two", 2.0], block_dim=[48])(scale)
+    np.testing.assert_array_equal(run(kernel), np.arange(N) * 2.0)
+    assert 1 <= len(made) <= 2 and all(w.process.poll() is not None for w in made)
+    # What the processes compiled is in the disk cache.
+    assert all(form.from_cache for c in kernel.candidates for form in c.kernel.compiled)
+    assert "error[" in kernel.reports[0].dropped[0].dropped
+
+
+def test_a_process_that_ends_does_not_spoil_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tegula.tune import build
+
+    kernel = tg.autotune(ROUNDS=[11, 12, 13])(busy)
+    request = tuned.Request(N, (numbers(), tg.zeros(N)), None, False, None, None)
+    jobs = [build.job(*request.traced(c)) for c in kernel.candidates]
+    with monkeypatch.context() as patched:
+        patched.setattr(build, "encoded", lambda job: "no JSON")
+        said = build._in_processes(jobs, 2, lambda: None)
+    assert all("ended with status 1" in text for text in said)
+    assert build._in_processes(jobs, 2, lambda: None) == ["", "", ""]
+
+
+def test_progress_is_for_terminals_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(tg.autotune(ROUNDS=[1, 9])(busy))
+    out = capsys.readouterr()
+    assert (out.out, out.err) == ("", "")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    run(tg.autotune(ROUNDS=[1, 10])(busy))
+    assert "busy: timing" in sys.stderr.getvalue()
+
+
+# Errors --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made_of", "options", "message"),
+    [
+        (busy, {}, "candidates are given either as lists of values or as configs"),
+        (busy, {"ROUNDS": [1], "configs": [{"ROUNDS": 1}]}, "candidates are given either as lists"),
+        (busy, {"ROUNDS": 3}, "the values of 'ROUNDS' must be a list, got 3"),
+        (busy, {"ROUNDS": []}, r"the values of 'ROUNDS' must be a list, got \[\]"),
+        (busy, {"NOTHING": [1]}, "kernel busy sees no variable 'NOTHING'"),
+        (busy, {"ROUNDS": [1, 2], "where": lambda ROUNDS: ROUNDS > 2}, "there is no candidate"),
+        (
+            busy,
+            {"ROUNDS": [1, 2], "where": lambda other: True},
+            "where takes 'other', which no candidate has",
+        ),
+        (
+            busy,
+            {"configs": [{"ROUNDS": 1}, {"FACTOR": 2}]},
+            "all candidates must give values to the same names",
+        ),
+        (busy, {"ROUNDS": [1], "key": ["z"]}, "key names 'z', which is no parameter of kernel busy"),
+        (busy, {"ROUNDS": [1], "key": "x"}, "key must be a list of names of parameters, got 'x'"),
+        (busy, {"ROUNDS": [1], "tolerance": -1.0}, "tolerance must not be negative"),
+        (squares, {"columns": [4]}, r"the candidates do not fit squares\(rows"),
+        (lambda ROUNDS: ROUNDS, {"ROUNDS": [1]}, "must return a kernel, got 1"),
+        (3, {"ROUNDS": [1]}, "takes a kernel, or a function that makes one, got 3"),
+        (scaled, {"FACTOR": [1.0]}, "takes a kernel, or a function that makes one"),
+    ],
+)
+def test_what_is_refused(made_of: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(tg.TuningError, match=message) as found:
+        tg.autotune(**options)(made_of)
+    assert found.value.help
+
+
+def test_launches_that_are_refused() -> None:
+    kernel = tg.autotune(rows=[1, 2], block_dim=[32])(squares)
+    x, y = tg.ones((8, 8)), tg.zeros((8, 8))
+    with pytest.raises(tg.TuningError, match="dim takes 'lines', which no candidate has"):
+        tg.launch_tiled(kernel, lambda lines: 8, [x], [y])
+    with pytest.raises(tg.TuningError, match="block_dim is given by the candidates and by the launch"):
+        tg.launch_tiled(kernel, 8, [x], [y], block_dim=64)
+    with pytest.raises(tg.TuningError, match="launch_tiled needs block_dim="):
+        tg.launch_tiled(tg.autotune(rows=[1, 2])(squares), 8, [x], [y])
+    with pytest.raises(tg.LaunchError, match="takes 2 arguments"):
+        tg.launch_tiled(kernel, 8, [x], [])
+    with pytest.raises(tg.LaunchError, match="cannot be called"):
+        kernel(x, y)

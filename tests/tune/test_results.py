@@ -1,0 +1,61 @@
+"""Results that agree, and results that do not."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tegula.tune.results import agreeing, difference
+
+X = np.random.default_rng(0).standard_normal(10000).astype(np.float32)
+
+
+def apart(a: np.ndarray, b: np.ndarray, dtype: str = "float32", tolerance: float | None = None) -> bool:
+    return difference([(dtype, a)], [(dtype, b)], tolerance) > 1.0
+
+
+def changed(value: float, at: int = 7, x: np.ndarray = X) -> np.ndarray:
+    out = x.copy()
+    out[at] = value
+    return out
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_one_rounding_apart(dtype: str) -> None:
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
+    x = np.abs(X) + 1.0
+    steps = {"bfloat16": 2.0**-8, "float16": 2.0**-11}[dtype]
+    assert not apart(x.astype(kind), (x * (1.0 + steps)).astype(kind), dtype)
+    assert apart(x.astype(kind), (x * (1.0 + 16 * steps)).astype(kind), dtype)
+
+
+def test_a_single_wrong_element_is_seen() -> None:
+    assert apart(X, changed(X[7] + 0.01))
+    assert not apart(X, changed(X[7] + 1e-5))
+    assert not apart(X, changed(X[7] + 0.01), tolerance=0.1)
+
+
+def test_sums_in_another_order() -> None:
+    parts = np.random.default_rng(1).standard_normal((4096, 300)).astype(np.float32)
+    assert not apart(parts.sum(0), parts[::-1].cumsum(0)[-1])
+
+
+def test_special_values() -> None:
+    nan, inf = float("nan"), float("inf")
+    assert not apart(changed(nan), changed(nan)) and not apart(changed(inf), changed(inf))
+    for one, other in ((nan, 0.0), (inf, -inf), (inf, nan), (nan, inf)):
+        assert apart(changed(one), changed(other))
+    zeros = np.zeros(5, np.float32)
+    assert not apart(zeros, -zeros) and apart(zeros, changed(1e-30, 0, zeros))
+    assert not apart(zeros[:0], zeros[:0])
+
+
+def test_integers_are_equal() -> None:
+    n = np.arange(10)
+    assert not apart(n, n.copy(), "int64") and apart(n, n + (n == 3), "int64")
+
+
+def test_groups() -> None:
+    results = [[("float32", x)] for x in (X, X * 2, X * 2.00001, X * 3, X * 2)]
+    assert agreeing(results, None) == [[1, 2, 4], [0], [3]]
