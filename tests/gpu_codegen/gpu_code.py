@@ -14,8 +14,9 @@ from tegula.backend import ptx
 from tegula.backend.llvm import compile_object, compile_ptx
 from tegula.backend.loader import load
 from tegula.codegen.gpu import GpuCode, lower_kernel
+from tegula.ir import Kernel
 from tegula.passes.pipeline import prepare
-from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.pipeline_gpu import Distribution, for_gpu
 from tegula.runtime.array import SPECIALISATIONS
 from tegula.runtime.compile import trace
 from tegula.runtime.launch import plan
@@ -23,16 +24,27 @@ from tegula.runtime.resolve import overlaps, specialisation
 from tegula.target import get_cuda_target, get_target
 
 
-def lowered(
-    kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int, lines: bool = False
-) -> GpuCode:
+def distributed(
+    kernel: Any, args: Sequence[Any], dims: tuple[int, ...], block_dim: int, arch: str = "sm_90a"
+) -> tuple[Kernel, Distribution]:
+    """The kernel of a launch after all passes."""
     ours = [tg.array(a) if isinstance(a, np.ndarray) else a for a in args]
     found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, ours, strict=True)]
     wanted = specialisation(found, plan((*dims, block_dim), block_dim).launch, overlaps(tuple(ours)))
     made = trace(kernel, wanted.types, wanted.launch, wanted.access)
     prepare(made)
-    target = get_cuda_target("sm_90a")
-    return lower_kernel(made, for_gpu(made, target), target, lines=lines)
+    return made, for_gpu(made, get_cuda_target(arch))
+
+
+def lowered(
+    kernel: Any,
+    args: Sequence[Any],
+    dims: tuple[int, ...],
+    block_dim: int,
+    lines: bool = False,
+    arch: str = "sm_90a",
+) -> GpuCode:
+    return lower_kernel(*distributed(kernel, args, dims, block_dim, arch), get_cuda_target(arch), lines=lines)
 
 
 def assembled(code: GpuCode, arch: str = "sm_90a") -> tuple[str, ptx.Cubin]:

@@ -6,6 +6,7 @@ op that is not in the table does to shared memory what its effects say, by ordin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Protocol, TypeAlias
 
 from tegula.dataclass import dataclass
@@ -24,7 +25,7 @@ from tegula.ops.schedule import (
     MbarrierWait,
 )
 from tegula.ops.tile import TileEmpty
-from tegula.types import BufType, StackType, TileType
+from tegula.types import BufType, StackType, TileType, element_bytes
 
 GENERIC, ASYNC = "generic", "async"
 """The proxies: ordinary loads and stores; bulk copies, tensor cores. PTX ISA, "Memory Consistency Model: Proxies"."""
@@ -227,10 +228,12 @@ def _fence(op: Op, known: Known) -> Iterator[Event]:
 
 @does(BulkLoad)
 def _load(op: Op, known: Known) -> Iterator[Event]:
-    """The copy moves the whole box, whatever of it lies inside the array."""
+    """The copy moves the whole box, whatever of it lies inside the array; a stage may be longer, for the sake of the
+    one behind it."""
     buffer, barrier, stage = op.operands[:3]
-    to = known.bytes(buffer)
-    yield CopyIn(to, barrier, known.number(stage), to.end - to.start)
+    assert isinstance(buffer.type, BufType)
+    size = prod(buffer.type.shape) * element_bytes(buffer.type.dtype)
+    yield CopyIn(known.bytes(buffer), barrier, known.number(stage), size)
 
 
 @does(BulkStore)

@@ -191,7 +191,7 @@ def _made(kernel: Kernel, target: CudaTarget, new: Op, users: Sequence[Op], thre
     build = Builder(made, new.loc)
     whole = TileType(t.dtype, (t.stages, *t.shape))
     empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
-    attrs = {"storage": "shared", "stages": t.stages, "pipe": True, "swizzled": folded}
+    attrs = {"storage": "shared", "stages": t.stages, "pipe": True, "swizzled": folded, "bulk": bulk}
     ring = build.insert(BufNew([empty], [BufType(t.dtype, whole.shape, "shared")], attrs)).result
     ring.name = new.result.name
     barriers: dict[str, Value] = {}

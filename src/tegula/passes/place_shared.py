@@ -19,6 +19,7 @@ from tegula.rewrite import uses
 from tegula.types import BufType, MbarrierType, StackType, TileType, components, element_bytes, scalar_of
 
 ALIGNMENT = 128
+"""Bytes that whatever bulk copies write starts at a multiple of."""
 SWIZZLE_ALIGNMENT = 1024
 """Bytes after which every swizzle starts anew."""
 PAD_BYTES = 16
@@ -122,7 +123,7 @@ class _Lives:
 
 def _strides(op: Op, users: list[tuple[Op, int]]) -> tuple[int, ...]:
     """Row-major; rows of product operands are padded, so that the rows that threads read together fall on different
-    banks."""
+    banks, and stages that bulk copies fill, so that each starts where a copy may write."""
     t = op.result.type
     if isinstance(t, StackType):
         return (components(t.dtype),)
@@ -141,6 +142,9 @@ def _strides(op: Op, users: list[tuple[Op, int]]) -> tuple[int, ...]:
     strides = [unit]
     for d in reversed(range(1, len(t.shape))):
         strides.append(strides[-1] * t.shape[d] + (pad if d == len(t.shape) - 1 else 0))
+    if op.attrs.get("bulk"):
+        whole = ALIGNMENT * 8 // scalar_of(t.dtype).bits
+        strides[-1] = -(-strides[-1] // whole) * whole
     return tuple(reversed(strides))
 
 

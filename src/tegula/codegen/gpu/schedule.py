@@ -9,12 +9,14 @@ from tegula.codegen.gpu.maps import BYTES, TensorMap, maps_at
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.scalar import Components
 from tegula.codegen.text import memory_type, vector_of
+from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.layout import wgmma_share
 from tegula.ops.roles import WARP, WARP_GROUP
 from tegula.passes.bulk_access import boxes, leading_indices
 from tegula.passes.overlap import array_root
-from tegula.passes.place_shared import MBARRIER_BYTES
+from tegula.passes.place_shared import ALIGNMENT, MBARRIER_BYTES
+from tegula.passes.promote_buffers import root
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
 
 GROUP_BARRIERS = 8
@@ -132,6 +134,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     buffer, barriers, stage, array, *where = op.operands
     t, view = buffer.type, s.buffers[buffer]
     assert isinstance(t, BufType)
+    _check_alignment(s, buffer)
     swizzle = getattr(view, "row_bytes", 0)
     box = boxes(t, bool(swizzle))
     map_at = _map(s, array, box.shape, swizzle, op.attrs.get("rounds", False))
@@ -153,6 +156,15 @@ def bulk_load(s: GpuState, op: Op) -> None:
             asm(s, text, [*operands, *(("r", "i32", c) for c in place)])
 
     when(s, elected(s, first_warp=True), copy)
+
+
+def _check_alignment(s: GpuState, buffer: Value) -> None:
+    """InternalError if a buffer, or a stage of a ring, may lie where a bulk copy must not write."""
+    whole = root(buffer)
+    place = s.places[whole]
+    step = place.strides[0] * scalar_of(s.buffers[whole].dtype).bits // 8 if buffer is not whole else 0
+    if place.offset % ALIGNMENT or step % ALIGNMENT:
+        raise InternalError(f"stages of {step} bytes at {place.offset} are no place for bulk copies")
 
 
 def bulk_wait(s: GpuState, op: Op) -> None:

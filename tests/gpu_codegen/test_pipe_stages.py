@@ -1,0 +1,78 @@
+"""Where the stages of pipes lie: bulk copies write at multiples of 128 bytes, whatever a stage holds."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import pytest
+from gpu_code import assembled, distributed, lowered
+
+import tegula as tg
+from tegula.check.schedule import check_schedule
+from tegula.ops.schedule import BulkLoad, MbarrierExpect
+from tegula.runtime.launch import block_size
+from tegula.types import BufType, element_bytes, scalar_of
+
+STAGES = 3
+
+
+def copying(dtype: Any, shape: tuple[int, int], other: tuple[int, int]) -> Any:
+    """Two pipes that one role fills and another copies from."""
+
+    @tg.kernel
+    def copies(x: tg.array2d[dtype], y: tg.array2d[dtype], n: int):
+        one = tg.tile_pipe(shape=shape, dtype=dtype, stages=STAGES)
+        two = tg.tile_pipe(shape=other, dtype=dtype, stages=STAGES)
+        with tg.ws(0):
+            for k in range(n):
+                tg.tile_pipe_load(one, x, offset=(k * 8, 0))
+                tg.tile_pipe_load(two, x, offset=(k * 8, 0))
+        with tg.ws(1):
+            for k in range(n):
+                tg.tile_store(y, tg.tile_pipe_pop(one), offset=(k * 8, 0))
+                tg.tile_store(y, tg.tile_pipe_pop(two), offset=(k * 8, 128))
+
+    return copies
+
+
+SHAPES = [
+    (tg.float32, (1, 8), (1, 4)),
+    (tg.float32, (3, 40), (7, 12)),
+    (tg.float32, (4, 32), (1, 32)),
+    (tg.bfloat16, (5, 24), (1, 8)),
+    (tg.float64, (1, 2), (3, 6)),
+    (tg.int8, (3, 16), (5, 48)),
+]
+
+
+@pytest.mark.parametrize(("dtype", "shape", "other"), SHAPES)
+def test_copies_write_at_multiples_of_128_bytes(
+    dtype: Any, shape: tuple[int, int], other: tuple[int, int]
+) -> None:
+    kernel = copying(dtype, shape, other)
+    args = [tg.zeros((64, 256), dtype=dtype), tg.zeros((64, 256), dtype=dtype), 4]
+    threads = block_size(kernel, None, args)
+    made, parts = distributed(kernel, args, (1,), threads)
+    assert sum(isinstance(op, BulkLoad) for op in made.walk()) == 2
+    rings = {v: p for v, p in parts.shared.places.items() if isinstance(v.type, BufType)}
+    assert len(rings) == 2
+    for ring, place in rings.items():
+        assert isinstance(ring.type, BufType)
+        step = place.strides[0] * scalar_of(ring.type.dtype).bits // 8
+        needed = prod(ring.type.shape[1:]) * element_bytes(ring.type.dtype)
+        assert place.offset % 128 == step % 128 == 0 and needed <= step < needed + 128
+        assert place.size == STAGES * step
+    # What is announced is what comes, not what the stages occupy.
+    announced = sum(op.attrs["bytes"] for op in made.walk() if isinstance(op, MbarrierExpect))
+    assert announced == (prod(shape) + prod(other)) * element_bytes(dtype)
+    assert check_schedule(made, parts).proved
+    assembled(lowered(kernel, args, (1,), threads))
+
+
+def test_stages_that_threads_fill_follow_each_other() -> None:
+    kernel = copying(tg.float32, (3, 5), (1, 3))
+    args = [tg.zeros((64, 256)), tg.zeros((64, 256)), 4]
+    _, parts = distributed(kernel, args, (1,), block_size(kernel, None, args))
+    sizes = [p.size for v, p in parts.shared.places.items() if isinstance(v.type, BufType)]
+    assert sizes == [STAGES * 60, STAGES * 12]
