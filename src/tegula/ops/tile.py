@@ -415,9 +415,22 @@ class TileSlice(TileOp):
         (g,) = grads
         if -1 in self.attrs["dims"]:
             b.refuse(self, "a view that repeats elements has no derivative; use tg.tile_broadcast")
+        order = self.order()
+        if order is not None:
+            back = tuple(order.index(d) for d in range(len(order)))
+            return (b.one(TilePermute, [g], {"perm": back}), *[None] * (len(self.operands) - 1))
         whole = b.one(BufNew, [b.zero(adjoint_of(self.operands[0]))], {"storage": "register"})
         b.emit(BufWrite, [b.one(BufView, [whole, *(b.primal(i) for i in self.operands[1:])], self.attrs), g])
         return (b.one(BufRead, [whole]), *[None] * (len(self.operands) - 1))
+
+    def order(self) -> tuple[int, ...] | None:
+        """The dimensions of the operand in the order of the result's, where that shows all elements once."""
+        dims: tuple[int, ...] = self.attrs["dims"]
+        shape: tuple[int, ...] = self.attrs["shape"]
+        source = tile_type(self.operands[0].type).shape
+        if sorted(dims) != list(range(len(source))) or any(step != 1 for step in self.attrs["steps"]):
+            return None
+        return dims if all(source[d] == n for d, n in zip(dims, shape, strict=True)) else None
 
 
 class TileExtract(TileOp):

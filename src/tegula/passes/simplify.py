@@ -1,5 +1,5 @@
-"""Constant folding, common subexpressions, integer arithmetic that changes nothing, and wrap-arounds of indices that
-cannot be negative."""
+"""Constant folding, common subexpressions, integer arithmetic that changes nothing, wrap-arounds of indices that cannot
+be negative, operands of maps that nothing is made of, and what loops carry without changing it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tegula.ops.control import For, While
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.indexing import nonnegative
 from tegula.ops.scalar import Add, Cmp, Const, Div, FloorDiv, Fma, Max, Min, Mod, Mul, Select, Shr, Sub
-from tegula.rewrite import erase_dead
-from tegula.types import DType, Type, to_numpy
+from tegula.ops.tile import TileMap, TilePermute, TileSlice
+from tegula.rewrite import carried_slots, erase_dead, replace
+from tegula.types import DType, TileType, Type, to_numpy
 
 FOLDED = (Elementwise, Cast, Bitcast, Select)
 KEEP_SIGN = (Add, Mul, Div, FloorDiv, Mod, Min, Shr)
@@ -24,6 +25,51 @@ def simplify(kernel: Kernel) -> None:
     """Rewrite the kernel in place."""
     _Simplifier().region(kernel.body, {})
     erase_dead(kernel)
+    if _narrow_maps(kernel) + _fix_carried(kernel):
+        erase_dead(kernel)
+
+
+def _fix_carried(kernel: Kernel) -> bool:
+    """Let what a loop carries without changing it be its initial value. Whether there was any."""
+    mapping: dict[Value, Value] = {}
+    for op in kernel.walk():
+        if isinstance(op, For | While):
+            for result, *args, initial, last in carried_slots(op) or ():
+                if last is args[-1]:
+                    mapping.update(dict.fromkeys((result, *args), initial))
+    replace(kernel.body, mapping)
+    return bool(mapping)
+
+
+def _narrow_maps(kernel: Kernel) -> bool:
+    """Take operands that a map makes nothing of from it, and replace maps that change nothing. Whether there were
+    any."""
+    mapping: dict[Value, Value] = {}
+    found = False
+    for op in kernel.walk():
+        if not isinstance(op, TileMap):
+            continue
+        (body,) = op.regions
+        (made,) = body.terminator.operands
+        if made in body.args and op.operands[body.args.index(made)].type == op.result.type:
+            mapping[op.result] = op.operands[body.args.index(made)]
+            found = True
+            continue
+        used = {v for inner in body.walk() for v in inner.operands}
+        kept = [k for k, a in enumerate(body.args) if a in used]
+        if len(kept) < len(body.args) and _same_tile(op, kept):
+            op.operands = [op.operands[k] for k in kept]
+            body.args = [body.args[k] for k in kept]
+            found = True
+    replace(kernel.body, mapping)
+    return found
+
+
+def _same_tile(op: Op, kept: list[int]) -> bool:
+    """Whether these operands alone give the result its shape, and its absent lanes."""
+    tiles = [op.operands[k].type for k in kept if isinstance(op.operands[k].type, TileType)]
+    assert isinstance(op.result.type, TileType)
+    return bool(tiles) and any(t.partial for t in tiles if isinstance(t, TileType)) == op.result.type.partial
 
 
 class _Simplifier:
@@ -63,6 +109,8 @@ class _Simplifier:
         same = _unchanged(op)
         if same is not None:
             return same
+        if isinstance(op, TileSlice | TilePermute):
+            return _permuted(op, kept)
         if not isinstance(op, FOLDED) or isinstance(op, Fma) or not isinstance(op.result.type, DType):
             return None
         constants = [v.owner for v in op.operands if isinstance(v.owner, Const)]
@@ -74,6 +122,26 @@ class _Simplifier:
         made.parent = op.parent
         kept.append(made)
         return made.result
+
+
+def _permuted(op: TileSlice | TilePermute, kept: list[Op]) -> Value | None:
+    """One permutation in the place of a view of all elements, and of two permutations; None where there is nothing to
+    change."""
+    source = op.operands[0]
+    order = op.order() if isinstance(op, TileSlice) else op.attrs["perm"]
+    if order is None:
+        return None
+    if isinstance(source.owner, TilePermute):
+        order = tuple(source.owner.attrs["perm"][d] for d in order)
+        source = source.owner.operands[0]
+    elif isinstance(op, TilePermute) and order != tuple(range(len(order))):
+        return None
+    if order == tuple(range(len(order))):
+        return source
+    made = TilePermute([source], [op.result.type], {"perm": order}, [], op.loc)
+    made.parent = op.parent
+    kept.append(made)
+    return made.result
 
 
 NEUTRAL: dict[type[Op], int] = {Add: 0, Sub: 0, Mul: 1, Div: 1, FloorDiv: 1}

@@ -22,7 +22,7 @@ from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
-from tegula.runtime.resolve import ours, resolve, role_threads
+from tegula.runtime.resolve import ours, resolve, role_threads, wanted_form
 from tegula.runtime.store import disk_cache
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Plan:
     """A launch shape: its class, blocks, and the bytes that kernels read it from; the address of a report, which comes
     last, is 0."""
 
-    __slots__ = ("blocks", "device", "launch", "number", "packed")
+    __slots__ = ("blocks", "device", "dims", "launch", "number", "packed")
 
     def __init__(self, dims: tuple[int, ...], block_dim: int, device: Device = CPU) -> None:
         total = 1
@@ -51,6 +51,7 @@ class Plan:
             len(dims), block_dim, tuple(reversed(uniform)), dims[-1] == block_dim, total % block_dim != 0
         )
         self.device = device
+        self.dims = dims
         self.number = launch_id(self.launch if device is CPU else (self.launch, device))
         self.blocks = -(-total // block_dim)
         self.packed = struct.pack(f"<{len(dims) + 1}q", *dims, total) + NO_REPORT
@@ -161,24 +162,29 @@ def _padded(grads: Sequence[Any], count: int) -> list[Any]:
 
 def run_adjoint(
     kernel: Kernel,
-    plan: Plan,
+    shape: Plan,
     args: Sequence[Any],
     grads: Sequence[Any] = (),
     stream: Stream | None = None,
     check: Callable[[Adjoint], None] | None = None,
 ) -> bool:
     """Run the adjoint of a launch with these arguments: it takes the gradients of what the launch wrote, clears them,
-    and adds to those of what it read. `grads`: gradient arrays in the place of the arguments' own; `check` may raise
-    before anything runs. False where no argument has a gradient."""
+    and adds to those of what it read. `shape`: of the forward launch; `grads`: gradient arrays in the place of the
+    arguments' own; `check` may raise before anything runs. False where no argument has a gradient."""
     args = ours(kernel, tuple(args))
     found = gradients(args, grads)
     if not found:
         return False
     adjoint = adjoint_of(kernel, tuple(found))
-    compiled, packed, other = resolve(adjoint, plan, (*args, *found.values()))
+    args = (*args, *found.values())
+    steps = adjoint.steps_for(wanted_form(adjoint, shape, args))
     if check is not None:
         check(adjoint)
-    compiled.launch(plan.blocks, packed, (*args, *found.values()), stream, other)
+    for step in steps if shape.blocks else ():
+        grid, counts = step.numbers(shape.dims, args)
+        made = shape if grid is None else plan(grid, shape.launch.block_dim, shape.device)
+        compiled, packed, other = resolve(step, made, (*args, *counts))
+        compiled.launch(made.blocks, packed, (*args, *counts), stream, other)
     return True
 
 

@@ -1,5 +1,6 @@
-"""Reverse mode: from a forward kernel to the kernel that computes its gradients."""
+"""Reverse mode: from a forward kernel to the kernels that compute its gradients."""
 
-from tegula.passes.gradient.differentiate import differentiate, reads
+from tegula.passes.gradient.differentiate import differentiate, reads, split
+from tegula.passes.gradient.steps import Step, evaluate
 
-__all__ = ["differentiate", "reads"]
+__all__ = ["Step", "differentiate", "evaluate", "reads", "split"]

@@ -9,10 +9,12 @@ from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, Unreplayable, adjoint_type
 from tegula.ops.roles import Roles
 from tegula.passes.gradient.activity import Activity, memory_root
+from tegula.passes.gradient.gather import gather
 from tegula.passes.gradient.owners import own_gradients
 from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
 from tegula.passes.gradient.rounds import shorten
+from tegula.passes.gradient.steps import Step
 from tegula.passes.overlap import overlap
 from tegula.passes.pipeline import check
 from tegula.passes.promote_buffers import promote_buffers
@@ -62,6 +64,12 @@ def differentiate(
     own_gradients(adjoint, _unshared(adjoint, len(kernel.params)))
     verify(adjoint)
     return adjoint
+
+
+def split(adjoint: Kernel, count: int) -> list[Step]:
+    """The launches that an adjoint kernel, which is changed, becomes so that blocks own what they add to. `count`: the
+    parameters of its forward kernel, which come first."""
+    return gather(adjoint, _unshared(adjoint, count))
 
 
 def _unshared(adjoint: Kernel, first: int) -> list[Value]:

@@ -23,23 +23,44 @@ BY_ELEMENTS = (ArrayAtomic, ArrayLoad, ArrayStore)
 def own_gradients(kernel: Kernel, arrays: Sequence[Value]) -> None:
     """Make atomic updates of the given array parameters plain ones where no other block, or thread, can touch the same
     elements. Rewrites the kernel in place; no two of the arrays may share bytes."""
-    indices = {v: k for op in kernel.walk() if isinstance(op, Tid) for k, v in enumerate(op.results)}
-    touched: dict[Value, list[Op]] = {a: [] for a in arrays}
-    for op in kernel.walk():
-        for root in {memory_root(e.value) for e in op.effects() if e.value is not None}:
-            if root in touched:
-                touched[root].append(op)
-    for ops in touched.values():
-        if all(isinstance(op, BY_TILES) for op in ops) and kernel.launch.last_is_block:
-            owners, make = range(kernel.launch.ndim - 1), _plain_tile
-        elif all(isinstance(op, BY_ELEMENTS) for op in ops):
-            owners, make = range(kernel.launch.ndim), _plain_element
+    for array in arrays:
+        ops = accesses_of(kernel, array)
+        if apart_in_blocks(kernel, ops):
+            make = _plain_tile
+        elif _apart_in_threads(kernel, ops):
+            make = _plain_element
         else:
             continue
-        if _apart([_elements(op) for op in ops], owners, indices):
-            for op in ops:
-                if isinstance(op, TileAtomic | ArrayAtomic):
-                    make(kernel, op)
+        for op in ops:
+            if isinstance(op, TileAtomic | ArrayAtomic):
+                make(kernel, op)
+
+
+def accesses_of(kernel: Kernel, array: Value) -> list[Op]:
+    """The ops that read or write an array parameter, in program order."""
+    return [
+        op
+        for op in kernel.walk()
+        if any(e.value is not None and memory_root(e.value) is array for e in op.effects())
+    ]
+
+
+def apart_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:
+    """Whether different blocks touch different elements by these accesses of one array."""
+    if not all(isinstance(op, BY_TILES) for op in ops) or not kernel.launch.last_is_block:
+        return False
+    return _apart([_elements(op) for op in ops], range(kernel.launch.ndim - 1), thread_indices(kernel))
+
+
+def _apart_in_threads(kernel: Kernel, ops: Sequence[Op]) -> bool:
+    if not all(isinstance(op, BY_ELEMENTS) for op in ops):
+        return False
+    return _apart([_elements(op) for op in ops], range(kernel.launch.ndim), thread_indices(kernel))
+
+
+def thread_indices(kernel: Kernel) -> dict[Value, int]:
+    """The values that are components of the thread index, and which."""
+    return {v: k for op in kernel.walk() if isinstance(op, Tid) for k, v in enumerate(op.results)}
 
 
 def _elements(op: Op) -> Window | None:

@@ -275,10 +275,17 @@ class Reverse(Replay):
         return self.zero(adjoint_type(like.type)) if g is None else g
 
     def _rounds(self, op: For) -> Value:
-        """How often a loop runs."""
+        """How often a loop runs; 0 or less if it does not."""
         start, stop, step = (self.plain(v) for v in op.operands[:3])
         t = element(start.type)
         zero, one = self.const(0, t), self.const(1, t)
+        if isinstance(step.owner, S.Const) and step.owner.attrs["value"] != 0:
+            size = step.owner.attrs["value"]
+            span = self.one(S.Sub, [stop, start] if size > 0 else [start, stop])
+            if abs(size) == 1:
+                return span
+            whole = self.one(S.FloorDiv, [self.one(S.Sub, [span, one]), self.const(abs(size), t)])
+            return self.one(S.Add, [whole, one])
         up = self.one(S.Cmp, [step, zero], {"pred": "gt"})
         span = self.one(S.Sub, [stop, start])
         some = self.one(

@@ -1,0 +1,301 @@
+"""Gradient tiles that a grid owns are added up by their owner, in a loop, and written once.
+
+The data are small integers, so that every order of summing gives the same numbers: the gradients are exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import traced
+from lowering import copies
+
+import tegula as tg
+from tegula import interp
+
+T = 8
+
+
+def integers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng((seed, *shape)).integers(-3, 4, shape).astype(np.float64)
+
+
+def given(data: np.ndarray, dtype: Any = tg.float32) -> Any:
+    return tg.array(data, dtype=dtype, requires_grad=True)
+
+
+def backwards(
+    kernel: Any, grid: Any, inputs: list[Any], output: Any, g: np.ndarray, threads: int = 32
+) -> list[Any]:
+    """The kernels that were launched for the gradients of the inputs."""
+    with tg.Tape() as tape:
+        tg.launch_tiled(kernel, dim=grid, inputs=inputs, outputs=[output], block_dim=threads)
+    tape.backward(grads={output: g})
+    adjoint = list(kernel.adjoints.values())[-1]
+    return adjoint.steps
+
+
+def assert_gathered(steps: list[Any], count: int) -> None:
+    assert len(steps) == count + 1
+    assert not any("atomic" in step.ir() for step in steps)
+
+
+@tg.kernel
+def product(a, b, c):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
+    for k in range((a.shape[1] + T - 1) // T):
+        x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, tg.tile_astype(total, c.dtype), offset=(i * T, j * T))
+
+
+@pytest.mark.parametrize("sizes", [(8, 8, 8), (24, 16, 40), (20, 13, 9), (8, 0, 8)])
+def test_products(sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    a, b, g = integers(m, k), integers(k, n), integers(m, n)
+    x, y, c = given(a), given(b), tg.zeros((m, n), requires_grad=True)
+    steps = backwards(product, (-(-m // T), -(-n // T)), [x, y], c, g)
+    np.testing.assert_array_equal(x.grad.numpy(), g @ b.T)
+    np.testing.assert_array_equal(y.grad.numpy(), a.T @ g)
+    assert not c.grad.numpy().any() if n == 0 else True
+    if n:
+        assert_gathered(steps, 2)
+
+
+def test_owners_add_to_what_is_there() -> None:
+    a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
+    x, y, c = given(a), given(b), tg.zeros((16, 24), requires_grad=True)
+    x.grad.fill_(5.0)
+    backwards(product, (2, 3), [x, y], c, g)
+    np.testing.assert_array_equal(x.grad.numpy(), g @ b.T + 5.0)
+
+
+def test_an_owner_is_one_loop_over_loads_and_a_product() -> None:
+    """What schedulers look for: no condition, one product, bounds that are an argument."""
+    a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
+    steps = backwards(product, (2, 3), [given(a), given(b)], tg.zeros((16, 24), requires_grad=True), g)
+    for step in steps[:2]:
+        text = step.ir()
+        assert text.count("tile.matmul") == text.count(" = for ") == 1
+        assert text.count("tile.load") == 3
+        assert not any(name in text for name in ("if ", "select", "cmp", "atomic"))
+        assert 'param "blocks_' in text
+    assert "tile.load" not in steps[2].ir(), "what is left clears the gradient of c"
+
+
+@pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16])
+def test_products_of_short_floats_are_summed_in_float32(dtype: Any) -> None:
+    m, n, k = 16, 256, 16
+    a, b, g = integers(m, k), np.ones((k, n)), np.ones((m, n))
+    b[:, ::2] = 3.0
+    x, y, c = given(a, dtype), given(b, dtype), tg.zeros((m, n), dtype=dtype, requires_grad=True)
+    steps = backwards(product, (m // T, n // T), [x, y], c, g)
+    np.testing.assert_array_equal(x.grad.numpy().astype(float), g @ b.T)
+    np.testing.assert_array_equal(y.grad.numpy().astype(float), a.T @ g)
+    for step in steps[:2]:
+        operands = [line for line in step.ir().splitlines() if "tile.matmul" in line]
+        assert ": tile<float32" in operands[0]
+        assert step.ir().count("cast") == 2, "only what is there is widened, and the sum rounded once"
+
+
+@tg.kernel
+def batched(a, b, c):
+    n, i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
+    for k in range(a.shape[2] // T):
+        x = tg.tile_load(a[n], shape=(T, T), offset=(i * T, k * T))
+        y = tg.tile_load(b[n], shape=(T, T), offset=(j * T, k * T))
+        tg.tile_matmul(x, tg.tile_transpose(y), total)
+    tg.tile_store(c[n], total, offset=(i * T, j * T))
+
+
+def test_products_in_batches() -> None:
+    a, b, g = integers(3, 16, 24), integers(3, 8, 24), integers(3, 16, 8)
+    x, y, c = given(a), given(b), tg.zeros((3, 16, 8), requires_grad=True)
+    steps = backwards(batched, (3, 2, 1), [x, y], c, g)
+    np.testing.assert_array_equal(x.grad.numpy(), g @ b)
+    np.testing.assert_array_equal(y.grad.numpy(), g.swapaxes(1, 2) @ a)
+    assert_gathered(steps, 2)
+
+
+@tg.kernel
+def shared_weights(a, b, c):
+    """b has no batch: its owners loop over the batch and over the rows."""
+    n, i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
+    for k in tg.pipelined(a.shape[2] // T, stages=2):
+        x = tg.tile_load(a[n], shape=(T, T), offset=(i * T, k * T))
+        y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c[n], total * 2.0, offset=(i * T, j * T))
+
+
+def test_an_owner_loops_over_all_blocks_that_are_not_its_own() -> None:
+    a, b, g = integers(3, 16, 24), integers(24, 8), integers(3, 16, 8)
+    x, y, c = given(a), given(b), tg.zeros((3, 16, 8), requires_grad=True)
+    steps = backwards(shared_weights, (3, 2, 1), [x, y], c, g)
+    np.testing.assert_array_equal(x.grad.numpy(), 2.0 * g @ b.T)
+    np.testing.assert_array_equal(y.grad.numpy(), 2.0 * np.einsum("nik,nij->kj", a, g))
+    assert_gathered(steps, 2)
+
+
+@tg.kernel
+def weighted_rows(a, v, y):
+    i = tg.tid()
+    total = tg.tile_zeros(shape=T, dtype=tg.float32)
+    for k in range(a.shape[1] // T):
+        total += tg.tile_load(a[i], shape=T, offset=k * T) * tg.tile_load(v, shape=T, offset=k * T)
+    tg.tile_store(y, tg.tile_sum(total), offset=i)
+
+
+def test_a_vector_that_every_row_reads() -> None:
+    a, v, g = integers(6, 32), integers(32), integers(6)
+    x, w, y = given(a), given(v), tg.zeros(6, requires_grad=True)
+    steps = backwards(weighted_rows, 6, [x, w], y, g)
+    np.testing.assert_array_equal(x.grad.numpy(), np.outer(g, v))
+    np.testing.assert_array_equal(w.grad.numpy(), g @ a)
+    assert_gathered(steps, 1)
+
+
+def test_owners_agree_in_the_interpreter() -> None:
+    a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
+    args = [tg.array(v, dtype=tg.float32) for v in (a, b, np.zeros((16, 8)), 0 * a, 0 * b, g)]
+    backwards(product, (2, 1), [given(a), given(b)], tg.zeros((16, 8), requires_grad=True), g)
+    for step, wanted in zip(list(product.adjoints.values())[-1].steps, (g @ b.T, a.T @ g), strict=False):
+        grid, counts = step.numbers((2, 1, 32), args)
+        found = copies([*args, *counts])
+        kernel = traced(step, [*args, *counts], grid, 32)
+        interp.run(kernel, found, grid, 32, print)
+        at = 3 if "adj_a" in step.name else 4
+        np.testing.assert_array_equal(found[at], wanted)
+
+
+# Where no grid owns the tiles ----------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def triangular(a, b, c):
+    """The rounds depend on the block, so no grid says which blocks add to a tile."""
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
+    for k in range(i + 1):
+        x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, total, offset=(i * T, j * T))
+
+
+def test_loops_whose_rounds_depend_on_the_block() -> None:
+    a, b, g = (integers(24, 24, seed=k) for k in range(3))
+    x, y, c = given(a), given(b), tg.zeros((24, 24), requires_grad=True)
+    backwards(triangular, (3, 3), [x, y], c, g)
+    lower = np.tril(np.ones((3, 3))).repeat(T, 0).repeat(T, 1)
+    np.testing.assert_array_equal(x.grad.numpy(), lower * (g @ b.T))
+    np.testing.assert_array_equal(y.grad.numpy(), (lower * a).T @ g)
+
+
+@tg.kernel
+def overlapping(a, b, c):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
+    for k in range(3):
+        x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * 4))
+        y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, total, offset=(i * T, j * T))
+
+
+def test_windows_that_overlap() -> None:
+    a, b, g = integers(16, 16), integers(24, 16), integers(16, 16)
+    x, y, c = given(a), given(b), tg.zeros((16, 16), requires_grad=True)
+    backwards(overlapping, (2, 2), [x, y], c, g)
+    wide = np.concatenate([a[:, k * 4 : k * 4 + T] for k in range(3)], 1)
+    dwide, wanted = g @ b.T, np.zeros_like(a)
+    for k in range(3):
+        wanted[:, k * 4 : k * 4 + T] += dwide[:, k * T : (k + 1) * T]
+    np.testing.assert_array_equal(x.grad.numpy(), wanted)
+    np.testing.assert_array_equal(y.grad.numpy(), wide.T @ g)
+
+
+@tg.kernel
+def chained(a, b, c):
+    """What a round adds depends on the rounds before it."""
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
+    for k in range(a.shape[1] // T):
+        x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+        total = total * x + y
+    tg.tile_store(c, total, offset=(i * T, j * T))
+
+
+def test_rounds_that_depend_on_each_other() -> None:
+    a, b, g = integers(8, 24), integers(24, 8), integers(8, 8)
+    x, y, c = given(a), given(b), tg.zeros((8, 8), requires_grad=True)
+    backwards(chained, (1, 1), [x, y], c, g)
+    parts, rows, total, before = np.split(a, 3, 1), np.split(b, 3, 0), np.zeros((8, 8)), []
+    for p, r in zip(parts, rows, strict=True):
+        before.append(total)
+        total = total * p + r
+    grads: list[Any] = []
+    for p, t in zip(parts[::-1], before[::-1], strict=True):
+        grads.append((g * t, g))
+        g = g * p
+    np.testing.assert_array_equal(x.grad.numpy(), np.concatenate([ga for ga, _ in grads[::-1]], 1))
+    np.testing.assert_array_equal(y.grad.numpy(), np.concatenate([gb for _, gb in grads[::-1]], 0))
+
+
+def test_arrays_that_share_memory() -> None:
+    """x is both operands: its gradient has no one owner for each tile of either."""
+    a, g = integers(16, 16), integers(16, 16)
+    x, c = given(a), tg.zeros((16, 16), requires_grad=True)
+    backwards(product, (2, 2), [x, x], c, g)
+    np.testing.assert_array_equal(x.grad.numpy(), g @ a.T + a.T @ g)
+
+
+@tg.kernel
+def twice(a, b, c):
+    """The first store of each tile counts for nothing, and gives no gradient."""
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
+    for k in range(a.shape[1] // T):
+        x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+        tg.tile_matmul(x, y, total)
+        tg.tile_store(c, total * 7.0, offset=(i * T, j * T))
+    tg.tile_store(c, total, offset=(i * T, j * T))
+
+
+def test_a_gradient_that_was_cleared_before_it_is_taken() -> None:
+    a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
+    x, y, c = given(a), given(b), tg.zeros((16, 8), requires_grad=True)
+    backwards(twice, (2, 1), [x, y], c, g)
+    np.testing.assert_array_equal(x.grad.numpy(), g @ b.T)
+    np.testing.assert_array_equal(y.grad.numpy(), a.T @ g)
+
+
+SCALE = 2.0
+
+
+@tg.kernel
+def scaled(a, b, c):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T), dtype=tg.float32)
+    for k in range(a.shape[1] // T):
+        x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, total * SCALE, offset=(i * T, j * T))
+
+
+def test_a_captured_name_that_changes() -> None:
+    global SCALE
+    a, b, g = integers(8, 8), integers(8, 8), integers(8, 8)
+    x, y = given(a), given(b)
+    for SCALE in (2.0, 3.0, 2.0):
+        x.grad.zero_()
+        backwards(scaled, (1, 1), [x, y], tg.zeros((8, 8), requires_grad=True), g)
+        np.testing.assert_array_equal(x.grad.numpy(), SCALE * g @ b.T)
