@@ -19,6 +19,9 @@ from tegula.runtime.cuda.strided import ARGUMENTS
 ATTRIBUTES = {75: 9, 76: 0, 16: 132, 39: 2048, 38: 50 << 20, 115: 1, 97: 232448}
 INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, CAPTURE_UNSUPPORTED = 1, 201, 400, 600, 900
 LEGACY = 1
+REGISTERS = 4
+REGISTER_COUNT = b"\x04\x2f\x08\x00"
+"""An attribute with a value of 8 bytes: the function's symbol and its registers."""
 Kernel = Callable[[int, int, bytes], int | None]
 
 
@@ -37,6 +40,15 @@ def copy_kernel(size: int) -> Kernel:
     return run
 
 
+def registers(cubin: bytes) -> int:
+    """How many a thread has: the most that the code's attributes say of a function."""
+    at, found = cubin.find(REGISTER_COUNT), 0
+    while at >= 0:
+        (count,) = struct.unpack_from("<I", cubin, at + len(REGISTER_COUNT) + 4)
+        found, at = max(found, count), cubin.find(REGISTER_COUNT, at + 1)
+    return found
+
+
 class PretendDriver:
     """`calls`: the names of the functions called; `kernels`: what runs, by the name of the function in its module;
     `launches`: grid, threads, shared memory and stream of each kernel started."""
@@ -50,6 +62,7 @@ class PretendDriver:
         self.owners: dict[int, int] = {}
         self.current: int | None = None
         self.handles: dict[int, Any] = {}
+        self.registers: dict[int, int] = {}
         self.recorded: dict[int, list[Callable[[], int | None]]] = {}
         self.sticky = 0
         self.next = 0x1000
@@ -186,12 +199,13 @@ class PretendDriver:
         out._obj.value = self.handle(code)
 
     def ModuleGetFunction(self, out: Any, module: int, name: bytes) -> int | None:
-        assert module in self.handles
+        code = self.handles[module]
         out._obj.value = self.handle(name.decode())
+        self.registers[out._obj.value] = registers(code)
         return None
 
     def FuncGetAttribute(self, out: Any, which: int, function: int) -> None:
-        out._obj.value = 1024
+        out._obj.value = self.registers[function] if which == REGISTERS else 1024
 
     def LaunchKernelEx(self, configuration: int, function: int, parameters: int, extra: None) -> int | None:
         fields = CONFIGURATION.unpack(ctypes.string_at(configuration, CONFIGURATION.size))
