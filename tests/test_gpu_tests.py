@@ -1,0 +1,128 @@
+"""tools/gpu_tests.py: whatever tests do to their process, all others run, and each has one result."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOL = Path(__file__).parent.parent / "tools" / "gpu_tests.py"
+
+FILES = {
+    "test_good.py": """
+import pytest
+@pytest.mark.parametrize("k", range(5))
+def test_one(k): pass
+def test_left_out(): pytest.skip("no such thing here")
+""",
+    "test_wrong.py": """
+import pytest
+@pytest.mark.parametrize("k", range(3))
+def test_same(k): assert False, f"element {k} is 0.5{k}"
+def test_other(): raise KeyError("b")
+def test_right(): pass
+""",
+    "test_fault.py": """
+lost = []
+def use():
+    if lost: raise RuntimeError("CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory access was encountered)")
+def test_before(): use()
+def test_fault(): lost.append(1); use()
+def test_after(): use()
+""",
+    "test_hang.py": """
+import time
+def test_first(): pass
+def test_endless(): time.sleep(600)
+def test_then(): pass
+""",
+    "test_crash.py": """
+import os
+def test_gone(): os._exit(7)
+def test_there(): pass
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("pretended")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a pretended one\n")
+    for name, text in FILES.items():
+        (folder / name).write_text("import pytest\npytestmark = pytest.mark.gpu\n" + text)
+    (folder / "test_cpu.py").write_text("def test_elsewhere(): assert False\n")
+    done = subprocess.run(
+        [
+            sys.executable,
+            TOOL,
+            "--jobs",
+            "3",
+            "--limit",
+            "3",
+            "--most",
+            "4",
+            "--save",
+            folder / "s.json",
+            folder,
+        ],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return {**json.loads((folder / "s.json").read_text()), "text": done.stdout}
+
+
+def outcomes(summary: dict[str, Any], file: str) -> dict[str, str]:
+    found = [r for r in summary["results"] if r["test"].startswith(file)]
+    made = {r["test"].partition("::")[2]: r["outcome"] for r in found}
+    assert len(made) == len(found)
+    return made
+
+
+def test_tests_of_a_process_that_is_lost_go_on_in_another(summary: dict[str, Any]) -> None:
+    assert outcomes(summary, "test_fault.py") == {
+        "test_before": "passed",
+        "test_fault": "failed",
+        "test_after": "passed",
+    }
+    assert outcomes(summary, "test_hang.py") == {
+        "test_first": "passed",
+        "test_endless": "hung",
+        "test_then": "passed",
+    }
+    assert outcomes(summary, "test_crash.py") == {"test_gone": "crashed", "test_there": "passed"}
+    processes = {f["file"]: f["processes"] for f in summary["files"]}
+    assert processes["test_fault.py"] == processes["test_hang.py"] == processes["test_crash.py"] == 2
+
+
+def test_every_test_has_a_result(summary: dict[str, Any]) -> None:
+    assert summary["counts"] == {
+        "passed": 5 + 1 + 2 + 2 + 1,
+        "skipped": 1,
+        "failed": 5,
+        "hung": 1,
+        "crashed": 1,
+    }
+    assert outcomes(summary, "test_cpu.py") == {}
+    assert sum(f["file"] == "test_good.py" for f in summary["files"]) == 2
+
+
+def test_failures_are_grouped_by_what_they_say(summary: dict[str, Any]) -> None:
+    groups = {g["message"]: len(g["tests"]) for g in summary["groups"]}
+    assert groups["failed: AssertionError: element # is #"] == 3
+    assert groups["failed: KeyError: 'b'"] == 1
+    assert next(iter(groups.values())) == 3
+    assert "3 x failed: AssertionError: element # is #" in summary["text"]
+    assert any(m.startswith("hung: the process did not end within # s") for m in groups)
+
+
+def test_nothing_to_run(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a pretended one\n")
+    (tmp_path / "test_cpu.py").write_text("def test_elsewhere(): pass\n")
+    done = subprocess.run([sys.executable, TOOL, tmp_path], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2 and "nothing to run" in done.stdout

@@ -1,0 +1,265 @@
+"""Runs the tests that need a GPU: `python tools/gpu_tests.py --jobs 12 [files or folders]`.
+
+A fault ends a process's use of the GPU, and all its later tests with it; a kernel may also never end. So the tests of
+each file run in processes of their own, up to `--most` in one. After a fault, a crash, or a test that takes longer than
+`--limit` seconds, a fresh process goes on with the tests that are left. Prints failures in groups of equal messages,
+and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there was none to run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FAULT = re.compile(
+    r"CUDA_ERROR_(ILLEGAL|MISALIGNED|LAUNCH|HARDWARE|INVALID_(ADDRESS|PC)|ASSERT|ECC|CONTEXT|UNKNOWN)"
+)
+"""What the driver says to everything after a fault."""
+PAUSE = 0.05
+GOOD = ("passed", "skipped")
+
+
+@dataclass
+class Result:
+    """Of a test. `outcome`: passed, skipped, failed, crashed (its process ended), hung, or left (the file's time was
+    over before it)."""
+
+    test: str
+    outcome: str
+    seconds: float = 0.0
+    message: str = ""
+
+
+@dataclass
+class Piece:
+    """Tests of one file that run in one process, as long as nothing goes wrong. `spent`: seconds, all processes."""
+
+    file: str
+    tests: list[str]
+    results: list[Result] = field(default_factory=list[Result])
+    spent: float = 0.0
+    processes: int = 0
+
+
+# In the process that runs tests --------------------------------------------------------------------------------------
+
+
+class Recorder:
+    """Writes a line for each test that starts and for each that ends."""
+
+    def __init__(self, to: TextIO) -> None:
+        self.to, self.found = to, dict[str, Result]()
+        self.session: Any = None
+
+    def tell(self, what: dict[str, Any]) -> None:
+        self.to.write(json.dumps(what) + "\n")
+        self.to.flush()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.tell({"tests": [item.nodeid for item in session.items]})
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self.session = session
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.found[nodeid] = Result(nodeid, "passed")
+        self.tell({"start": nodeid})
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        result = self.found[report.nodeid]
+        result.seconds += report.duration
+        if report.outcome != "passed" and result.outcome != "failed":
+            result.outcome, result.message = report.outcome, _message(report)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        result = self.found[nodeid]
+        self.tell(asdict(result))
+        if result.outcome == "failed" and FAULT.search(result.message):
+            self.session.shouldstop = "the GPU is lost to this process"
+
+
+def _message(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return crash.message if crash is not None else str(report.longrepr)
+
+
+def work(report: str, arguments: Sequence[str]) -> int:
+    """Run pytest and record what it does."""
+    with open(report, "w") as to:
+        return int(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], plugins=[Recorder(to)]))
+
+
+# In the process that starts them -------------------------------------------------------------------------------------
+
+
+def started(report: Path, log: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, __file__, "--work", str(report), *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path[1:]])}
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+        )
+
+
+def lines(report: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
+    """What has been recorded since a position, and the new one."""
+    if not report.exists():
+        return [], begin
+    with report.open() as source:
+        source.seek(begin)
+        text = source.read()
+    whole = text[: text.rfind("\n") + 1]
+    return [json.loads(line) for line in whole.splitlines()], begin + len(whole.encode())
+
+
+def collected(places: Sequence[str], marker: str, folder: Path) -> list[str]:
+    """The names of all tests; RuntimeError where pytest cannot tell."""
+    report, log = folder / "collected", folder / "collected.log"
+    status = started(report, log, ["--collect-only", "-m", marker, *places]).wait()
+    found = [test for line in lines(report, 0)[0] for test in line.get("tests", ())]
+    if status not in (0, 5):
+        raise RuntimeError(log.read_text(errors="replace"))
+    return found
+
+
+def pieces(tests: Sequence[str], most: int) -> list[Piece]:
+    """The tests by files, large files cut; those with the most tests first."""
+    files: dict[str, list[str]] = {}
+    for test in tests:
+        files.setdefault(test.split("::")[0], []).append(test)
+    cut = [Piece(file, all_[k : k + most]) for file, all_ in files.items() for k in range(0, len(all_), most)]
+    return sorted(cut, key=lambda piece: -len(piece.tests))
+
+
+def run(piece: Piece, folder: Path, limit: float, file_limit: float) -> Piece:
+    """All tests of a piece, in as many processes as it takes."""
+    end = time.monotonic() + file_limit
+    left = list(piece.tests)
+    begun = time.monotonic()
+    while left and time.monotonic() < end:
+        found = _one_process(piece, left, folder, limit, end)
+        piece.results += found
+        done = {result.test for result in found}
+        left = [test for test in left if test not in done]
+    piece.results += [Result(test, "left", 0.0, "the time of its file was over") for test in left]
+    piece.spent = time.monotonic() - begun
+    return piece
+
+
+def _one_process(piece: Piece, left: list[str], folder: Path, limit: float, end: float) -> list[Result]:
+    """What one process gets done: at least one result."""
+    piece.processes += 1
+    base = folder / re.sub(r"\W", "-", f"{piece.file} {piece.tests[0]} {piece.processes}")[-120:]
+    names, report, log = (base.with_suffix(s) for s in (".tests", ".report", ".log"))
+    names.write_text("\n".join(left))
+    process = started(report, log, [f"@{names}"])
+    found: list[Result] = []
+    current, since, position, over = "", time.monotonic(), 0, ""
+    while not over:
+        ended = process.poll() is not None
+        new, position = lines(report, position)
+        for line in new:
+            since = time.monotonic()
+            current = line.get("start", "")
+            if "outcome" in line:
+                found.append(Result(**line))
+        waited = time.monotonic() - since
+        if ended and not new:
+            over = "crashed"
+        elif not ended and (waited > limit or time.monotonic() > end):
+            over = "hung"
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        elif not new:
+            time.sleep(PAUSE)
+    if current or not found:
+        said = log.read_text(errors="replace").strip().splitlines()[-3:]
+        what = f"did not end within {limit:g} s" if over == "hung" else f"ended with {process.returncode}"
+        tail = f": {' / '.join(said)}" if over == "crashed" else ""
+        found.append(Result(current or left[0], over, time.monotonic() - since, f"the process {what}{tail}"))
+    return found
+
+
+def grouped(results: Sequence[Result]) -> Iterator[tuple[str, list[Result]]]:
+    """What failed, by what it says, numbers aside: the most frequent first."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        if result.outcome not in GOOD:
+            first = (result.message.strip().splitlines() or [""])[0]
+            said = re.sub(r"0x[0-9a-f]+|\d+(\.\d+)?(e[+-]\d+)?", "#", first)[:200]
+            groups.setdefault(f"{result.outcome}: {said}", []).append(result)
+    yield from sorted(groups.items(), key=lambda item: -len(item[1]))
+
+
+def counts(results: Sequence[Result]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for result in results:
+        found[result.outcome] = found.get(result.outcome, 0) + 1
+    return found
+
+
+def spoken(results: Sequence[Result]) -> str:
+    return ", ".join(f"{n} {outcome}" for outcome, n in sorted(counts(results).items())) or "nothing"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("places", nargs="*", default=[str(ROOT / "tests")], help="files or folders of tests")
+    parser.add_argument("--jobs", type=int, default=4, help="processes at once")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds for a test")
+    parser.add_argument("--file-limit", type=float, default=300.0, help="seconds for the tests of a process")
+    parser.add_argument("--most", type=int, default=150, help="tests in one process")
+    parser.add_argument("--marker", default="gpu", help="what pytest -m selects")
+    parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="where the results go")
+    asked = parser.parse_args()
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tegula-gpu-tests-") as made:
+        folder = Path(made)
+        tests = collected(asked.places, asked.marker, folder)
+        if not tests:
+            print("there is nothing to run: no GPU, or no such tests")
+            return 2
+        done: list[Piece] = []
+        with ThreadPoolExecutor(asked.jobs) as pool:
+            work = [
+                pool.submit(run, p, folder, asked.limit, asked.file_limit) for p in pieces(tests, asked.most)
+            ]
+            for piece in (one.result() for one in work):
+                done.append(piece)
+                print(f"{piece.file}: {spoken(piece.results)} in {piece.spent:.1f} s", flush=True)
+    results = [result for piece in done for result in piece.results]
+    for said, members in grouped(results):
+        print(f"\n{len(members)} x {said}")
+        for result in members[:5]:
+            print(f"    {result.test}")
+    seconds = time.monotonic() - begun
+    print(f"\n{spoken(results)} in {seconds:.0f} s")
+    summary = {
+        "counts": counts(results),
+        "seconds": round(seconds, 1),
+        "groups": [{"message": m, "tests": [r.test for r in rs]} for m, rs in grouped(results)],
+        "files": [{"file": p.file, "seconds": round(p.spent, 1), "processes": p.processes} for p in done],
+        "results": [asdict(r) for r in results],
+    }
+    asked.save.write_text(json.dumps(summary, indent=1) + "\n")
+    return int(any(r.outcome not in GOOD for r in results))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--work"]:
+        sys.exit(work(sys.argv[2], sys.argv[3:]))
+    sys.exit(main())
