@@ -13,6 +13,7 @@ from pretend_driver import PretendDriver
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks import gpu_kernels as kernels
+from benchmarks import role_kernels
 
 import tegula as tg
 
@@ -66,3 +67,17 @@ def test_the_timed_products_use_the_matrix_units(
     text = kernel.assembly()
     assert "mma.sync" in text or "wgmma" in text
     assert "cp.async" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", role_kernels.KERNELS)
+def test_the_timed_consumers_are_alike(driver: PretendDriver, name: str) -> None:
+    """Two warp groups, 64 x 256 each, with the same registers and operands."""
+    kernel = role_kernels.KERNELS[name]
+    operands = [tg.empty((512, 512), tg.bfloat16, device="cuda:0") for _ in range(3)]
+    tg.launch_tiled(kernel, role_kernels.blocks(512, 512, 132), operands)
+    made = kernel.compiled[-1]
+    assert (made.registers, made.spill_bytes, made.threads) == (168, 0, 384)
+    text = kernel.assembly()
+    fetched = text.count("cp.async.bulk.tensor.2d.shared::cluster")
+    assert "m64n256k16" in text and fetched == {"merged": 1 + 4, "separate": 2 + 4}[name]

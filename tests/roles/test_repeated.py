@@ -1,0 +1,42 @@
+"""Schedules that are launched again and again, on fresh buffers: a single hang or wrong element fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import repeated
+
+import tegula as tg
+
+SECONDS = 240
+"""For all launches of a case, compilation included."""
+LAUNCHES = {"cpu": 2, "cuda:0": 200}
+
+
+@pytest.mark.parametrize("case", repeated.CASES)
+def test_all_launches_are_right(case: str, on_device: str) -> None:
+    command = [sys.executable, repeated.__file__, case, on_device, str(LAUNCHES[on_device])]
+    paths = os.pathsep.join([str(Path(tg.__file__).parents[1]), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, env=environment)
+    except subprocess.TimeoutExpired as late:
+        said = (late.stdout or b"").decode(errors="replace").splitlines()
+        raise AssertionError(f"no end after {said[-1] if said else 'nothing'}") from None
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines() == [variant.name for variant in repeated.CASES[case]()]
+
+
+def test_a_wrong_element_is_seen() -> None:
+    variant = next(repeated.products())
+    wrong = variant.want
+    variant.want = lambda x: wrong(x) + np.eye(*wrong(x).shape, dtype=np.float32)
+    with pytest.raises(
+        AssertionError, match=r"one_consumer of 256 x 128, launch 0: 128 wrong, the first at \[0 0\]"
+    ):
+        repeated.repeat(variant, 1)
