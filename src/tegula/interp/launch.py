@@ -43,7 +43,7 @@ def run(
 
     LaunchError for arguments that do not fit; after all blocks, the first OutOfBounds, KernelAssertion,
     DivisionByZero or BrokenPromise; DivergentCooperativeOp at once."""
-    values = _values(kernel, args, dims, block_dim)
+    values = arguments(kernel, args, dims, block_dim)
     _run_blocks(kernel, values, dims, Machine, print_line, debug)
 
 
@@ -61,12 +61,12 @@ def run_lowered(
     buffer and stack in shared memory, and the number of threads (whole warps, at least block_dim) say how.
 
     DataRace where threads of a block touch the same bytes in no fixed order."""
-    values = _values(kernel, args, dims, block_dim)
+    values = arguments(kernel, args, dims, block_dim)
     block = Block(kernel, values, Spread(layouts, places, threads))
     _run_blocks(kernel, values, dims, block.machine, print_line)
 
 
-def _values(
+def arguments(
     kernel: Kernel, args: Sequence[Any], dims: Sequence[int], block_dim: int | None
 ) -> list[RunValue]:
     """The parameters' values, if launch and arguments fit the kernel."""

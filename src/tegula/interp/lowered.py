@@ -119,7 +119,7 @@ class GroupMachine(Machine):
             self._record(Access(op, effect.kind, scalar), Touch(effect.kind, array, who, here))
 
     def _record(self, access: Access, touch: Touch) -> None:
-        offsets, size = _offsets(touch)
+        offsets, size = offsets_of(touch)
         base = touch.array.__array_interface__["data"][0]
         per = len(offsets) // max(1, len(touch.threads))
         self.races.touch(access, np.repeat(touch.threads, per), base, offsets, size)
@@ -129,7 +129,7 @@ class GroupMachine(Machine):
     def new_buffer(self, op: Op) -> RunValue:
         t = buffer_type(op.results[0].type)
         place = self.places[op.results[0]]
-        view = _view(self.shared, place.offset, t.dtype, t.shape, place.strides)
+        view = spread_view(self.shared, place.offset, t.dtype, t.shape, place.strides)
         if not isinstance(op.operands[0].owner, TileEmpty):
             view[...] = self.env[op.operands[0]]
         return view
@@ -139,7 +139,9 @@ class GroupMachine(Machine):
         place = self.places[op.results[0]]
         count = self.shared[place.offset : place.offset + 4].view(np.int32)
         at = place.offset + COUNT_BYTES
-        made = SharedStack(count, _view(self.shared, at, t.dtype, (t.capacity,), (components(t.dtype),)))
+        made = SharedStack(
+            count, spread_view(self.shared, at, t.dtype, (t.capacity,), (components(t.dtype),))
+        )
         made.count = 0
         return made
 
@@ -150,12 +152,12 @@ class GroupMachine(Machine):
         """A copy is complete: its threads have written."""
         copy.buffer[...] = copy.value
         touch = Touch("write", copy.buffer, copy.pairs.threads, copy.pairs.at)
-        offsets, size = _offsets(touch)
+        offsets, size = offsets_of(touch)
         self.races.landed(copy.buffer.__array_interface__["data"][0], offsets, size)
         self._record(Access(copy.op, "write"), touch)
 
 
-def _view(
+def spread_view(
     shared: np.ndarray, offset: int, dtype: ElementType, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
     """Elements in shared memory; `strides` in scalars."""
@@ -165,7 +167,7 @@ def _view(
     return np.ndarray((*shape, *inner), scalar, shared.data, offset, (*steps, *packed))
 
 
-def _offsets(touch: Touch) -> tuple[np.ndarray, int]:
+def offsets_of(touch: Touch) -> tuple[np.ndarray, int]:
     """Where the scalars of the elements begin, from the array's first one, thread by thread; their size."""
     a, rank = touch.array, len(touch.at)
     at = sum(

@@ -1,0 +1,198 @@
+"""A launch of a kernel with roles, made ready to be replayed in any order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass, field
+from tegula.interp.agents.bytes import WARPS, Footprints, Spot
+from tegula.interp.agents.limits import check_limits
+from tegula.interp.agents.orders import Order
+from tegula.interp.agents.run import Name, Replay, Terms
+from tegula.interp.agents.state import Failed, Term
+from tegula.interp.agents.trace import Recorder, Step, Unsupported, Wrong
+from tegula.interp.launch import arguments
+from tegula.interp.lowered import Spread
+from tegula.interp.machine import Grid
+from tegula.interp.report import Report
+from tegula.ir import Kernel, Op, Region
+from tegula.ops import events as E
+from tegula.ops.roles import WARP, Roles
+from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait
+from tegula.types import DType, MatType, VecType
+
+Program = tuple[int, int, str, list[tuple[Any, ...]]]
+
+
+@dataclass(slots=True)
+class Prepared:
+    """What outlives a launch: footprints and terms of a kernel, and its spread."""
+
+    kernel: Kernel
+    spread: Spread
+    footprints: Footprints
+    terms: Terms = field(default_factory=Terms)
+
+
+def prepared(kernel: Kernel, spread: Spread) -> Prepared:
+    return Prepared(kernel, spread, Footprints(spread.places))
+
+
+class Launch:
+    """One block of one launch. Wrong, Failed and Unsupported where it cannot be run in any order."""
+
+    def __init__(self, made: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
+        self.made, kernel = made, made.kernel
+        check_limits(kernel, made.spread)
+        values = arguments(kernel, args, dims, None)
+        with np.errstate(all="ignore"):
+            self.roles = self._record(values, tuple(dims), block)
+        self.barriers: list[tuple[str, int]] = []
+        self._first: dict[object, tuple[int, int]] = {}
+        for op in kernel.walk():
+            if isinstance(op, MbarrierNew):
+                self._first[op.result] = (len(self.barriers), op.attrs["stages"])
+                named = ((f"{op.result.name}[{k}]", op.attrs["arrivals"]) for k in range(op.attrs["stages"]))
+                self.barriers += named
+        guards = [self._guard(v) for v in self._first]
+        spots = {s for steps in self.roles for step in steps for acts in step.acts for s in acts.spots}
+        self.cells = made.footprints.cells([*spots, *guards])
+        self.count = 1 + max((k for found in self.cells.values() for k in found), default=0)
+        self.guarded = [k for guard in guards for k in self.cells[guard]]
+        self.programs = list(self._programs())
+
+    def play(self, order: Order, blind: bool = False) -> dict[Name, Term]:
+        """What is stored. Failed; `blind`: not for accesses without an order."""
+        replay = self.replay(order, blind)
+        return replay.play()
+
+    def replay(self, order: Order, blind: bool = False) -> Replay:
+        return Replay(self.programs, self.barriers, self.count, self.guarded, self.made.terms, order, blind)
+
+    # Steps ----------------------------------------------------------------------------------------------------------
+
+    def _record(self, values: Sequence[Any], dims: tuple[int, ...], block: int) -> list[list[Step]]:
+        kernel, spread = self.made.kernel, self.made.spread
+        lanes = kernel.launch.block_dim
+        blocks = -(-math.prod(dims) // lanes)
+        grid = Grid(dims, blocks, blocks)
+        tid, present = grid.thread_indices(block, lanes)
+        size = max((p.offset + p.size for p in spread.places.values()), default=0)
+        shared = np.zeros(size, np.uint8)
+        used = {v for op in kernel.walk() for v in op.operands}
+        report = Report(kernel, lambda line: None)
+        roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+        if roles is None:
+            raise Unsupported("a kernel without roles")
+        whole = Recorder(lanes, present, report, block, tid, spread, shared, self.made.footprints, used)
+        whole.grid, whole.blocks = grid, blocks
+        whole.env.update(zip(kernel.params, values, strict=True))
+        for op in kernel.body.ops:
+            if op is roles:
+                break
+            whole.op(op, present)
+        if whole.made:
+            raise Wrong("barrier", f"{whole.made[0].result.name} is used before threads see that it was made")
+        self.machines: list[Recorder] = []
+        for region, (first, warps) in zip(roles.regions, roles.attrs["warps"], strict=True):
+            here = slice(first * WARP, (first + warps) * WARP)
+            mine = [c[here] for c in tid]
+            role = Recorder(
+                warps * WARP, present[here], report, block, mine, spread, shared, self.made.footprints, used
+            )
+            role.grid, role.blocks, role.slots = grid, blocks, whole.slots
+            for v, x in whole.env.items():
+                split = isinstance(v.type, DType | VecType | MatType) or isinstance(x, list)
+                role.env[v] = x[here] if split and not isinstance(x, int) else x
+            role.region(region, (), role.present)
+            self.machines.append(role)
+        return [role.steps for role in self.machines]
+
+    # Programs -------------------------------------------------------------------------------------------------------
+
+    def _guard(self, barrier: Any) -> Spot:
+        place, unit = self.made.spread.places[barrier], self.made.footprints.unit
+        return Spot(place.offset // unit, -1, place.size // unit)
+
+    def _programs(self) -> Iterable[Program]:
+        roles = next(op for op in self.made.kernel.body.ops if isinstance(op, Roles))
+        rows = zip(roles.regions, roles.attrs["names"], roles.attrs["warps"], self.roles, strict=True)
+        for r, (region, name, (_, warps), steps) in enumerate(rows):
+            for w in range(1 if starts_copies_only(region) else warps):
+                program: list[tuple[Any, ...]] = []
+                for step in steps:
+                    self._step(program, step, w)
+                yield r, w, f"{name}/{w}" if warps > 1 else name, program
+
+    def _step(self, program: list[tuple[Any, ...]], step: Step, warp: int) -> None:
+        """What a warp does for a step."""
+        multiplied = False
+        for number, acts in enumerate(step.acts):
+            event, cells = acts.event, [self.cells[s] for s in acts.spots]
+            act: tuple[Any, ...] | None = None
+            if isinstance(event, E.Wait):
+                act = (Replay.wait, step, self._barrier(event), event.parity)
+            elif isinstance(event, E.Arrive) and not (event.elected and warp):
+                act = (Replay.arrive, step, self._barrier(event), event.bytes)
+            elif isinstance(event, E.CopyIn) and not warp:
+                act = (Replay.copy_in, step, self._pieces(acts, event), event.to.start, self._barrier(event))
+            elif isinstance(event, E.Touch):
+                if not cells[warp]:
+                    continue
+                base = event.at.start
+                act = (
+                    (Replay.write, step, cells[warp], base, number)
+                    if event.write
+                    else (Replay.read, step, cells[warp], base)
+                )
+            elif isinstance(event, E.Fence):
+                act = (Replay.fence, step)
+            elif isinstance(event, E.Issue):
+                multiplied = True
+                act = (Replay.issue, step, tuple(cells), tuple(at.start for at in event.operands))
+            elif isinstance(event, E.ProductsDone):
+                act = (Replay.products_done, step, event.pending)
+            elif isinstance(event, E.Meet):
+                act = (Replay.meet, step, warp // WARPS if event.warp_group else -1, number)
+            elif isinstance(event, E.CopyOut) and warp % WARPS == 0:
+                act = (Replay.copy_out, step, cells[warp], event.source.start, number)
+            elif isinstance(event, E.CopiesOutDone):
+                act = (Replay.stores_done, step, event.pending)
+            if act is not None:
+                program.append(act)
+        reads = any(isinstance(a.event, E.Touch) and not a.event.write for a in step.acts)
+        if not multiplied and (step.made or step.stores or reads):
+            program.append((Replay.finish, step))
+
+    def _pieces(self, acts: Any, event: E.CopyIn) -> tuple[tuple[tuple[int, ...], int], ...]:
+        unit, left = self.made.footprints.unit, event.bytes
+        out: list[tuple[tuple[int, ...], int]] = []
+        for spot in acts.spots:
+            size = min(left, spot.size * unit)
+            left -= size
+            out.append((self.cells[spot], size))
+        return tuple(out)
+
+    def _barrier(self, event: E.Wait | E.Arrive | E.CopyIn) -> int:
+        first, stages = self._first[event.barrier]
+        if not 0 <= event.stage < stages:
+            raise Wrong("stage", f"stage {event.stage} of {event.barrier.name}, which has {stages}")
+        return first + event.stage
+
+
+def starts_copies_only(region: Region) -> bool:
+    """Whether one warp does all that a role does."""
+    return all(_of_one_warp(op) for op in region.walk())
+
+
+def _of_one_warp(op: Op) -> bool:
+    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait):
+        return True
+    return not getattr(op, "COOPERATIVE", True) and all(e.kind == "read" for e in op.effects())
+
+
+__all__ = ["Failed", "Launch", "Prepared", "prepared"]

@@ -1,0 +1,125 @@
+"""The replay of schedules by agents: what it computes, and what it finds wrong."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from replays import failure, ready, some
+from schedules import Spoil, before, chain, count, drop, flip, gemm, last, lowered, on_top, two_producers
+
+import tegula as tg
+from tegula.interp.agents.launch import Launch
+from tegula.interp.agents.values import Values
+
+attention: Any = importlib.import_module("tegula.kernels.attention")
+bf16 = ml_dtypes.bfloat16
+ORDERS = 40
+
+
+def integers(*shape: int, dtype: Any = bf16) -> np.ndarray:
+    return np.random.default_rng(len(shape) + shape[-1]).integers(-2, 3, shape).astype(dtype)
+
+
+def of_gemm(k: int = 264) -> list[Any]:
+    return [integers(200, k), integers(k, 200), np.zeros((200, 200), bf16)]
+
+
+def of_chain(n: int = 5) -> list[Any]:
+    return [integers(128, 64 * n), integers(64 * n, 128), np.zeros((128, 128), np.float32), n]
+
+
+def of_producers(n: int = 7) -> list[Any]:
+    x, y = (integers(n, 256, dtype=np.float32) for _ in range(2))
+    return [x, y, np.zeros((n, 256), np.float32), n]
+
+
+KERNELS = {
+    "gemm": (gemm, of_gemm),
+    "chain": (chain, of_chain),
+    "two producers": (two_producers, of_producers),
+}
+
+
+def stored(kernel: Any, args: list[Any], ndim: int = 2) -> None:
+    """Each of many orders stores the same; that is put into the arrays."""
+    launch = Launch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), 384))
+    found = [launch.play(order) for order in some(launch, ORDERS)]
+    assert all(x == found[0] for x in found)
+    Values(launch).store(found[-1])
+
+
+@pytest.mark.parametrize("depth", [8, 64, 264])
+def test_a_product_in_many_orders(depth: int) -> None:
+    a, b, c = args = of_gemm(depth)
+    stored(gemm(), args)
+    assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(bf16))
+
+
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_chain_in_many_orders(n: int) -> None:
+    a, b, c, _ = args = of_chain(n)
+    stored(chain(), args)
+    assert np.array_equal(c, a.astype(np.float32) ** 2 @ b.astype(np.float32))
+
+
+def test_two_producers_in_many_orders() -> None:
+    x, y, out, _ = args = of_producers()
+    stored(two_producers(), args)
+    assert np.array_equal(out, x * y)
+
+
+def test_attention_in_many_orders() -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 1, n, 128)).astype(bf16) for n in (128, 512, 512))
+    lse, out = np.zeros((1, 1, 128), np.float32), np.zeros((1, 1, 128, 128), bf16)
+    stored(attention.forward(tg.bfloat16, 128, True, False, True), [q, k, v, 0.1275, lse, out], 4)
+    s = q[0, 0].astype(np.float32) @ k[0, 0].astype(np.float32).T * (0.1275 * np.log(2))
+    s = np.where(np.arange(512) <= np.arange(128)[:, None] + 384, s, -np.inf)
+    w = np.exp(s - s.max(1, keepdims=True))
+    expected = w @ v[0, 0].astype(np.float32) / w.sum(1, keepdims=True)
+    assert np.abs(out[0, 0].astype(np.float32) - expected).max() < 0.01
+    assert np.abs(lse[0, 0] - np.log(np.exp(s).sum(1))).max() < 1e-3
+
+
+WRONG: dict[str, tuple[str, Spoil, set[str]]] = {
+    "a dropped wait for data": ("gemm", drop("mbarrier.wait", "left.full"), {"race"}),
+    "a dropped wait for room": ("gemm", drop("mbarrier.wait", "left.empty"), {"race", "arrivals"}),
+    "a release before the wait": ("gemm", last("group.product_wait"), {"race"}),
+    "no wait for products": ("gemm", drop("group.product_wait"), {"race"}),
+    "too few arrivals": ("gemm", count("left.empty", -1), {"race", "deadlock"}),
+    "a flipped phase": ("gemm", flip("mbarrier.wait", 2, "left.full"), {"race", "deadlock"}),
+    "stores at the end": ("gemm", drop("bulk.wait"), {"unfinished"}),
+    "staging in a stage": ("gemm", on_top("staging", "left"), {"race"}),
+    "barriers not published": ("gemm", drop("mbarrier.ready"), {"barrier"}),
+    "a dropped fence after a push": ("chain", drop("fence.async", "", 1), {"fence"}),
+    "a dropped fence after reads": ("chain", drop("fence.async"), {"fence"}),
+    "a fence after the arrival": (
+        "chain",
+        before("mbarrier.arrive", "left.full", "fence.async"),
+        {"fence", "race"},
+    ),
+    "two pipes in the same bytes": ("two producers", on_top("right", "left"), {"race"}),
+    "no release": ("two producers", drop("mbarrier.arrive", "right.empty"), {"deadlock"}),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_schedules(name: str) -> None:
+    """They fail in the first order or in one of the next."""
+    kernel, spoil, kinds = WRONG[name]
+    made, args = KERNELS[kernel]
+    kernel, parts = lowered(made())
+    spoil(kernel, parts)
+    assert failure(ready(kernel, parts), args(), (1, 384), ORDERS).partition(":")[0] in kinds
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_dropped_fence_changes_values(which: int) -> None:
+    """A copy overtakes the reads that it follows, tensor cores read what was there before."""
+    kernel, parts = lowered(chain())
+    drop("fence.async", "", which)(kernel, parts)
+    assert failure(ready(kernel, parts), of_chain(), (1, 384), ORDERS, blind=True).startswith("value")
