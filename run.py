@@ -6,7 +6,8 @@ demo    run the demonstration
 test    lint, format check, types and all tests; arguments go to pytest, which then runs alone
 check   lint, format check and types
 fix     repair what lint and format can repair themselves
-lock    write the locks anew from pyproject.toml (needs uv)
+interop the tests with PyTorch and JAX, in .venv-interop; arguments go to pytest
+lock    write the locks anew from pyproject.toml (needs uv; arguments go to it: --find-links for PyTorch's CPU builds)
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
-STAMP = VENV / "installed"
+INTEROP_VENV = ROOT / ".venv-interop"
 RUN_LOCK = ROOT / "requirements" / "run.lock"
 DEV_LOCK = ROOT / "requirements" / "dev.lock"  # holds everything that RUN_LOCK holds, in the same versions
+INTEROP_LOCK = ROOT / "requirements" / "interop.lock"  # for Python INTEROP_PYTHON on x86-64
 OLDEST, NEWEST = (3, 11), (3, 13)
+INTEROP_PYTHON = (3, 11)
 WORKERS = "2"
 STYLE = (
     ("ruff", "check", "--output-format", "concise", "."),
@@ -37,68 +40,77 @@ class SetupError(Exception):
     """The environment cannot be made; the message says why and what to do."""
 
 
-def suitable_python() -> str | None:
-    """This Python if its version is supported, else another one on the PATH."""
-    if OLDEST <= sys.version_info[:2] <= NEWEST:
+def suitable_python(oldest: tuple[int, int], newest: tuple[int, int]) -> str | None:
+    """This Python if its version is one of those, else another one on the PATH."""
+    if oldest <= sys.version_info[:2] <= newest:
         return sys.executable
-    for minor in range(NEWEST[1], OLDEST[1] - 1, -1):
+    for minor in range(newest[1], oldest[1] - 1, -1):
         found = shutil.which(f"python3.{minor}")
         if found and subprocess.run([found, "-c", "import venv"], capture_output=True).returncode == 0:
             return found
     return None
 
 
-def state_of(lock: Path) -> str:
+def state_of(lock: Path, venv: Path) -> str:
     """What an environment made from a lock depends on."""
-    digest = hashlib.sha256(f"{sys.version} {VENV}".encode())
+    digest = hashlib.sha256(f"{sys.version} {venv}".encode())
     for path in (lock, ROOT / "pyproject.toml"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def is_ready(*locks: Path) -> bool:
-    """Whether .venv was completely made from one of the locks as they are now."""
-    return STAMP.exists() and STAMP.read_text() in [state_of(lock) for lock in locks]
+def stamp_of(venv: Path) -> Path:
+    """The file that says from what an environment was completely made."""
+    return venv / "installed"
 
 
-def environment() -> dict[str, str]:
+def is_ready(*locks: Path, venv: Path = VENV) -> bool:
+    """Whether an environment was completely made from one of the locks as they are now."""
+    stamp = stamp_of(venv)
+    return stamp.exists() and stamp.read_text() in [state_of(lock, venv) for lock in locks]
+
+
+def environment(venv: Path) -> dict[str, str]:
     """The variables for child processes, without those that would mix in other packages."""
     hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER", "PIP_TARGET", "PIP_PREFIX")
-    return {**{k: v for k, v in os.environ.items() if k not in hidden}, "VIRTUAL_ENV": str(VENV)}
+    return {**{k: v for k, v in os.environ.items() if k not in hidden}, "VIRTUAL_ENV": str(venv)}
 
 
-def quietly(what: str, command: list[str]) -> None:
+def quietly(what: str, venv: Path, command: list[str]) -> None:
     """Run a step of the set-up; its output is shown only if it fails."""
     made = subprocess.run(
-        command, cwd=ROOT, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, cwd=ROOT, env=environment(venv), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     if made.returncode:
         lines = "\n".join(f"    {line}" for line in made.stdout.strip().splitlines()[-20:])
         raise SetupError(f"{what} failed:\n{lines}")
 
 
-def set_up(lock: Path) -> None:
-    """Make .venv from a lock; every file that is installed is checked against its hash."""
+def set_up(lock: Path, venv: Path = VENV) -> None:
+    """Make an environment from a lock; every file that is installed is checked against its hash."""
     version = ".".join(map(str, sys.version_info[:3]))
-    print(f"Setting up .venv: Python {version}, packages of {lock.relative_to(ROOT)} ...", flush=True)
+    print(f"Setting up {venv.name}: Python {version}, packages of {lock.relative_to(ROOT)} ...", flush=True)
     begin = time.monotonic()
     try:
-        quietly("Making the virtual environment", [sys.executable, "-m", "venv", "--clear", str(VENV)])
+        make = [sys.executable, "-m", "venv", "--clear", str(venv)]
+        quietly("Making the virtual environment", venv, make)
     except SetupError as error:
         hint = "Debian and Ubuntu keep a part of it in a package of its own: apt install python3-venv"
         raise SetupError(f"{error}\n{hint}") from None
-    pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     pip += ["--no-input", "--no-deps"]
-    quietly("Installing the packages", [*pip, "--require-hashes", "--only-binary=:all:", "-r", str(lock)])
-    quietly("Installing Tegula", [*pip, "--no-build-isolation", "--no-index", "--editable", str(ROOT)])
-    STAMP.write_text(state_of(lock))
+    packages = [*pip, "--require-hashes", "--only-binary=:all:", "-r", str(lock)]
+    quietly("Installing the packages", venv, packages)
+    install = [*pip, "--no-build-isolation", "--no-index", "--editable", str(ROOT)]
+    quietly("Installing Tegula", venv, install)
+    stamp_of(venv).write_text(state_of(lock, venv))
     print(f"Set up in {time.monotonic() - begin:.0f} s.", flush=True)
 
 
-def run(*command: str) -> int:
-    """A program of .venv, with its output as it comes."""
-    program = VENV / "bin" / command[0]
-    return subprocess.call([str(program), *command[1:]], cwd=ROOT, env=environment())
+def run(*command: str, venv: Path = VENV) -> int:
+    """A program of an environment, with its output as it comes."""
+    program = venv / "bin" / command[0]
+    return subprocess.call([str(program), *command[1:]], cwd=ROOT, env=environment(venv))
 
 
 def demo(arguments: list[str]) -> int:
@@ -140,41 +152,48 @@ def fix(arguments: list[str]) -> int:
     return failing(("ruff", "check", "--fix", *arguments), ("ruff", "format", *arguments))
 
 
+def interop(arguments: list[str]) -> int:
+    if not is_ready(INTEROP_LOCK, venv=INTEROP_VENV):
+        try:
+            set_up(INTEROP_LOCK, INTEROP_VENV)
+        except SetupError as error:
+            hint = "PyTorch's builds for the CPU are not in the default index: have pip look where they are, with"
+            raise SetupError(f"{error}\n{hint} PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL") from None
+    return run("pytest", "tests/interop", *arguments, venv=INTEROP_VENV)
+
+
 def lock(arguments: list[str]) -> int:
     uv = shutil.which("uv")
     if uv is None:
         raise SetupError("uv is needed to write the locks: pip install uv")
-    common = [
-        uv,
-        "pip",
-        "compile",
-        "pyproject.toml",
-        "--group",
-        "build",
-        "--universal",
-        "--python-version",
-        "3.11",
-    ]
-    common += ["--generate-hashes", "--no-header", "--no-emit-index-url", "--quiet", *arguments]
-    for extra, path in (("dev", DEV_LOCK), ("cli", RUN_LOCK)):
-        pins = ["--constraint", str(DEV_LOCK.relative_to(ROOT))] if path != DEV_LOCK else []
-        command = [*common, "--extra", extra, *pins, "--output-file", str(path.relative_to(ROOT))]
+    common = [uv, "pip", "compile", "pyproject.toml", "--group", "build", "--generate-hashes", "--no-header"]
+    common += ["--no-emit-index-url", "--no-emit-find-links", "--quiet", *arguments]
+    universal = ["--universal", "--python-version", "{}.{}".format(*OLDEST)]
+    pins = ["--constraint", str(DEV_LOCK.relative_to(ROOT))]
+    one = ["--python-version", "{}.{}".format(*INTEROP_PYTHON), "--python-platform", "x86_64-manylinux_2_28"]
+    for path, options in (
+        (DEV_LOCK, [*universal, "--extra", "dev"]),
+        (RUN_LOCK, [*universal, "--extra", "cli", *pins]),
+        (INTEROP_LOCK, [*one, "--group", "interop"]),
+    ):
+        command = [*common, *options, "--output-file", str(path.relative_to(ROOT))]
         if subprocess.call(command, cwd=ROOT):
             return 1
     return 0
 
 
-COMMANDS = {"demo": demo, "test": test, "check": check, "fix": fix, "lock": lock}
+COMMANDS = {"demo": demo, "test": test, "check": check, "fix": fix, "interop": interop, "lock": lock}
 
 
 def main(arguments: list[str]) -> int:
     if not arguments or arguments[0] not in COMMANDS:
         print((__doc__ or "").strip())
         return 0 if arguments and arguments[0] in ("-h", "--help") else 2
-    python = suitable_python()
+    oldest, newest = (INTEROP_PYTHON, INTEROP_PYTHON) if arguments[0] == "interop" else (OLDEST, NEWEST)
+    python = suitable_python(oldest, newest)
     if python is None:
-        wanted = f"Python {OLDEST[0]}.{OLDEST[1]} to {NEWEST[0]}.{NEWEST[1]}"
-        print(f"Tegula needs {wanted}; this is {sys.version.split()[0]}, and the PATH has no other.")
+        wanted = "Python " + " to ".join("{}.{}".format(*v) for v in sorted({oldest, newest}))
+        print(f"This needs {wanted}; this is {sys.version.split()[0]}, and the PATH has no other.")
         return 1
     if python != sys.executable:
         os.execv(python, [python, str(Path(__file__).resolve()), *arguments])

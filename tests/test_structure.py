@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("tune",),
     ("api",),
     ("__init__",),
-    ("testing", "demo", "kernels"),
+    ("testing", "demo", "kernels", "torch", "jax"),
     ("cli",),
 )
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
@@ -41,8 +41,8 @@ LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
 CONFINED = {
     "llvmlite": {"backend/llvm.py"},
     "cuda": set(),
-    "torch": set(),
-    "jax": set(),
+    "torch": {"torch.py"},
+    "jax": {"jax.py"},
     "click": {"cli.py"},
     "rich": {"cli.py", "demo.py", "tune/progress.py"},
 }

@@ -445,13 +445,16 @@ class Tensor:
     is_cuda = True
 
     def __init__(self, a: tg.array) -> None:
-        self.a, self.shape, self.dtype = a, a.shape, f"torch.{a.dtype}"
+        self.a, self.shape, self.dtype, self._version = a, a.shape, f"torch.{a.dtype}", 0
 
     def data_ptr(self) -> int:
         return self.a.ptr
 
     def stride(self) -> tuple[int, ...]:
         return tuple(s // 4 for s in self.a.strides)
+
+    def is_inference(self) -> bool:
+        return False
 
     def get_device(self) -> int:
         return self.a.device.ordinal
@@ -468,8 +471,13 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """PyTorch, as far as the runtime knows it. `stream`: the handle of its current stream."""
     made = SimpleNamespace(Tensor=Tensor, stream=0)
     made.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=made.stream))
+    made.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=_count))
     monkeypatch.setitem(sys.modules, "torch", made)
     return made
+
+
+def _count(tensor: Tensor) -> None:
+    tensor._version += 1
 
 
 def test_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
@@ -509,6 +517,28 @@ def test_the_current_stream_of_the_tensors_is_used(driver: PretendDriver, torch:
     with tg.ScopedStream(chosen):
         tg.launch(add, 1000, [Tensor(a), Tensor(b), c])
     assert [x[3] for x in driver.launches] == [side.handle, side.handle, chosen.handle, chosen.handle]
+
+
+def test_writes_of_tensors_are_counted(driver: PretendDriver, torch: SimpleNamespace) -> None:
+    given = [Tensor(a) for a in arrays()]
+    for _ in range(2):
+        tg.launch(add, 1000, given)
+    assert [t._version for t in given] == [0, 0, 2]
+
+
+def test_adjoints_run_in_the_stream_of_the_tensors(driver: PretendDriver, torch: SimpleNamespace) -> None:
+    a, b, c = (Tensor(x) for x in arrays())
+    side = tg.Stream("cuda:0")
+    torch.stream = side.handle
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    grads = [tg.ones(1000, device="cuda:0") for _ in range(3)]
+    tg.launch(add, 1000, [a, b], [c], grads[:2], grads[2:], adjoint=True)
+    x = tg.ones(1000, device="cuda:0", requires_grad=True)
+    y = tg.zeros(1000, device="cuda:0", requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(add, 1000, [a, x], [y])
+    tape.backward(grads={y: grads[0]})
+    assert [launch[3] for launch in driver.launches] == [side.handle] * 3
 
 
 def test_tensors_while_their_library_records(driver: PretendDriver, torch: SimpleNamespace) -> None:

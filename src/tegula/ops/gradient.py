@@ -40,15 +40,16 @@ Attrs = Mapping[str, Any]
 def adjoint_type(t: Type) -> Type:
     """The type of a value's adjoint: its own; float32 in the place of 8-bit floats."""
     if isinstance(t, TileType):
-        return TileType(_wide(t.dtype), t.shape, t.partial)
+        return TileType(adjoint_element(t.dtype), t.shape, t.partial)
     if isinstance(t, BufType):
-        return BufType(_wide(t.dtype), t.shape, t.storage, t.partial)
+        return BufType(adjoint_element(t.dtype), t.shape, t.storage, t.partial)
     if isinstance(t, ArrayType):
-        return ArrayType(_wide(t.dtype), t.ndim)
-    return _wide(t) if is_element(t) else t
+        return ArrayType(adjoint_element(t.dtype), t.ndim)
+    return adjoint_element(t) if is_element(t) else t
 
 
-def _wide(t: ElementType) -> ElementType:
+def adjoint_element(t: ElementType) -> ElementType:
+    """The type of an element's adjoint."""
     scalar = scalar_of(t)
     return with_scalar(t, float32) if scalar.is_float and scalar.bits == 8 else t
 

@@ -48,14 +48,25 @@ class Adjoint(Kernel):
         access: Sequence[AccessClass | None] = (),
         functions: Mapping[str, FuncDef] | None = None,
     ) -> KernelIR:
+        made, found = self.trace_reads(param_types, launch, access, functions)
+        self.reads.update(found)
+        return made
+
+    def trace_reads(
+        self,
+        param_types: Sequence[Type],
+        launch: LaunchClass,
+        access: Sequence[AccessClass | None],
+        functions: Mapping[str, FuncDef] | None,
+    ) -> tuple[KernelIR, frozenset[int]]:
+        """Its IR, and the positions of the kernel's own arrays whose elements that reads."""
         from tegula.passes.gradient import differentiate, reads
 
         n = len(self.forward.parameters)
         own = access[:n]
         kernel = trace(self.definition, param_types[:n], launch, own, functions, differentiable=True)
         made = differentiate(kernel, self.positions, tuple(access[n:]))
-        self.reads.update(reads(made, n))
-        return made
+        return made, frozenset(reads(made, n))
 
     def steps_for(self, wanted: Specialisation) -> list[Part]:
         """The kernels that are launched, one after the other, for what captured names mean now."""

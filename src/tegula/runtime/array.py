@@ -12,6 +12,7 @@ from tegula.ir import AccessClass
 from tegula.lang.annotations import ArrayAnnotation, array_annotation
 from tegula.runtime.device import CPU, Device, get_device
 from tegula.runtime.recording import recording
+from tegula.runtime.tensors import host_data, is_tensor
 from tegula.types import (
     DType,
     ElementType,
@@ -458,6 +459,8 @@ def _found(data: Any) -> tuple[np.ndarray, Device]:
         found = _interop().on_device(data)
         if found is not None:
             return found
+    if is_tensor(data):
+        return host_data(data), CPU
     return np.asarray(np.from_dlpack(data) if hasattr(data, "__dlpack__") else data), CPU
 
 

@@ -24,6 +24,7 @@ from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
 from tegula.runtime.resolve import ours, resolve, role_threads, wanted_form
 from tegula.runtime.store import disk_cache
+from tegula.runtime.tensors import count_writes
 
 if TYPE_CHECKING:
     from tegula.runtime.cuda.stream import Stream
@@ -84,7 +85,7 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
     return Plan(whole, block_dim, device)
 
 
-def _dims(dim: Any) -> tuple[Any, ...]:
+def dimensions(dim: Any) -> tuple[Any, ...]:
     """The launch dimensions as they were given."""
     if isinstance(dim, np.ndarray):
         dim = dim.tolist()
@@ -136,8 +137,8 @@ def launch(
         if isinstance(kernel, KernelChoice):
             args = (*_list("inputs", inputs), *_list("outputs", outputs))
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
-        _check_kernel(kernel)
-    dims = (dim,) if type(dim) is int else _dims(dim)
+        check_kernel(kernel)
+    dims = (dim,) if type(dim) is int else dimensions(dim)
     if type(block_dim) is not int:
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
@@ -171,21 +172,33 @@ def run_adjoint(
     """Run the adjoint of a launch with these arguments: it takes the gradients of what the launch wrote, clears them,
     and adds to those of what it read. `shape`: of the forward launch; `grads`: gradient arrays in the place of the
     arguments' own; `check` may raise before anything runs. False where no argument has a gradient."""
+    given = (*args, *grads)
     args = ours(kernel, tuple(args))
     found = gradients(args, grads)
     if not found:
         return False
-    adjoint = adjoint_of(kernel, tuple(found))
-    args = (*args, *found.values())
+    launch_adjoint(adjoint_of(kernel, tuple(found)), shape, (*args, *found.values()), given, stream, check)
+    return True
+
+
+def launch_adjoint(
+    adjoint: Adjoint,
+    shape: Plan,
+    args: tuple[Any, ...],
+    given: Sequence[Any],
+    stream: Stream | None = None,
+    check: Callable[[Adjoint], None] | None = None,
+) -> None:
+    """Run the launches of an adjoint. `args`: its arguments, ours; `given`: what they were made from, which says what
+    stream its library uses."""
     steps = adjoint.steps_for(wanted_form(adjoint, shape, args))
     if check is not None:
         check(adjoint)
     for step in steps if shape.blocks else ():
         grid, counts = step.numbers(shape.dims, args)
         made = shape if grid is None else plan(grid, shape.launch.block_dim, shape.device)
-        compiled, packed, other = resolve(step, made, (*args, *counts))
-        compiled.launch(made.blocks, packed, (*args, *counts), stream, other)
-    return True
+        compiled, packed, _ = resolve(step, made, (*args, *counts))
+        compiled.launch(made.blocks, packed, (*args, *given), stream, True)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -214,12 +227,12 @@ def launch_tiled(
             args = (*_list("inputs", inputs), *_list("outputs", outputs))
             where = options.get("device"), options.get("stream")
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, True, *where)
-        _check_kernel(kernel)
+        check_kernel(kernel)
     if block_dim is None and not kernel.has_roles:
         raise LaunchError(
             "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"
         )
-    dims = (dim,) if type(dim) is int else _dims(dim)
+    dims = (dim,) if type(dim) is int else dimensions(dim)
     if len(dims) >= MAX_DIMS:
         help = "the threads of a block are the last dimension: merge some of the others"
         raise LaunchError(f"launch_tiled takes up to {MAX_DIMS - 1} dimensions, got {len(dims)}", help)
@@ -261,8 +274,10 @@ def _run(
             "leave out device=, or copy the arrays there: a.to(device)",
         )
     compiled.launch(made.blocks, packed, args, stream, other)
+    if other:
+        count_writes(args, compiled.writes)
     if recording.on:
-        recording.launched(kernel, made, ours(kernel, args), compiled, record)
+        recording.launched(kernel, made, args, ours(kernel, args), compiled, record)
 
 
 LISTS = (list, tuple)
@@ -286,7 +301,8 @@ def _kind(x: object) -> str:
     return "None" if x is None else f"a value of type {type(x).__name__}"
 
 
-def _check_kernel(kernel: object) -> None:
+def check_kernel(kernel: object) -> None:
+    """LaunchError for what is no kernel."""
     if not isinstance(kernel, Kernel):
         raise LaunchError(f"expected a kernel, got {_named(kernel)}", "decorate the function with @tg.kernel")
 

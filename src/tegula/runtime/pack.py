@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.lang.annotations import ArrayAnnotation
+from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.definition import Parameter
 from tegula.runtime.array import adopt, array, launch_id
 from tegula.types import (
@@ -77,10 +77,18 @@ def _array_packer(p: Parameter, wanted: ArrayAnnotation) -> Packer:
 
 def adopted(p: Parameter, value: Any) -> Any:
     """An argument where an array of another library is meant: a `tg.array` on the same memory. Others unchanged."""
-    big = isinstance(value, np.ndarray) and value.size > LARGEST_VALUE
-    if type(value) is array or not (big or isinstance(p.annotation, ArrayAnnotation)):
+    if type(value) is array or not (isinstance(p.annotation, ArrayAnnotation) or _is_array(p, value)):
         return value
     return _adopted(p, value)
+
+
+def _is_array(p: Parameter, value: Any) -> bool:
+    """Whether an argument can be an array only, where the parameter takes anything."""
+    if p.annotation is not ANY or isinstance(value, np.generic):
+        return False
+    if isinstance(value, np.ndarray):
+        return value.size > LARGEST_VALUE
+    return hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__")
 
 
 def _adopted(p: Parameter, value: Any) -> array:

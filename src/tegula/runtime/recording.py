@@ -12,7 +12,9 @@ from weakref import WeakSet
 class Observer(Protocol):
     """A tape."""
 
-    def launched(self, kernel: Any, plan: Any, args: Sequence[Any], form: Any) -> None: ...
+    def launched(
+        self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any
+    ) -> None: ...
 
     def written(self, target: Any) -> None: ...
 
@@ -28,12 +30,14 @@ class Recording:
     def update(self) -> None:
         self.on = self.tape is not None or len(self.watching) > 0
 
-    def launched(self, kernel: Any, plan: Any, args: Sequence[Any], form: Any, record: bool) -> None:
-        """A compiled form of a kernel ran."""
+    def launched(
+        self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any, record: bool
+    ) -> None:
+        """A compiled form of a kernel ran. `args`: what was given, with other libraries' arrays as ours."""
         for k in form.writes:
             self.written(args[k])
         if record and self.tape is not None:
-            self.tape.launched(kernel, plan, args, form)
+            self.tape.launched(kernel, plan, given, args, form)
         self.update()
 
     def written(self, target: Any) -> None:

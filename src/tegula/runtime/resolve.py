@@ -35,7 +35,7 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     found = kernel.quick(plan, args)
     if found is not None:
         return found[0], found[1], other
-    packed = _packed(kernel, args)
+    packed = packed_arguments(kernel, args)
     ids, pairs = [n for n, _ in packed], overlaps(args)
     key = (plan.number, *ids, *pairs, config.code)
     forms = kernel.forms.get(key)
@@ -57,7 +57,7 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
 
 def wanted_form(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> Specialisation:
     """What a launch with these arguments, which are ours, needs a form for. LaunchError for those that do not fit."""
-    return _specialised(kernel, plan, [n for n, _ in _packed(kernel, args)], overlaps(args))
+    return _specialised(kernel, plan, [n for n, _ in packed_arguments(kernel, args)], overlaps(args))
 
 
 def _specialised(
@@ -80,7 +80,7 @@ def ours(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
         raise LaunchError(f"kernel {kernel.name}: {error.message}", error.help) from error.__cause__
 
 
-def _packed(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, bytes]]:
+def packed_arguments(kernel: Kernel, args: tuple[Any, ...]) -> list[tuple[int, bytes]]:
     """What each argument is specialised on, with its bytes."""
     packers = kernel.packers
     if len(args) != len(packers):
@@ -99,7 +99,7 @@ def role_threads(kernel: Kernel, args: Sequence[Any], ndim: int) -> int | None:
     for captured, threads in kernel.role_threads:
         if all(map(unchanged, captured)):
             return threads
-    packed = _packed(kernel, ours(kernel, tuple(args)))
+    packed = packed_arguments(kernel, ours(kernel, tuple(args)))
     launch = LaunchClass(ndim, WARP_GROUP, (True,) * (ndim - 1) + (False,), True, False)
     wanted = specialisation([SPECIALISATIONS[n] for n, _ in packed], launch, ())
     traced = kernel.trace(wanted.types, launch, wanted.access, library())

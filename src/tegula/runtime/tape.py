@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
+from tegula.lang.captures import unchanged
 from tegula.runtime.adjoint import Adjoint
 from tegula.runtime.array import array
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
+from tegula.runtime.tensors import versions
 from tegula.types import scalar_of
 
 if TYPE_CHECKING:
@@ -22,13 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A launch, the compiled form that ran, and how many writes the tape had seen after it."""
+    """A launch, the compiled form that ran, and how many writes the tape had seen after it. `given`: the arguments as
+    they were passed, whose memory `args` show; `versions`: how often each of PyTorch's tensors was written."""
 
     kernel: Kernel
     plan: Plan
+    given: Sequence[Any]
     args: Sequence[Any]
     form: Form
     time: int
+    versions: dict[int, int]
 
     def floats(self, positions: Iterable[int]) -> Iterator[tuple[int, array]]:
         """The arrays of floats at some positions."""
@@ -82,9 +87,12 @@ class Tape:
 
     # Observing -------------------------------------------------------------------------------------------------------
 
-    def launched(self, kernel: Kernel, plan: Plan, args: Sequence[Any], form: Form) -> None:
+    def launched(
+        self, kernel: Kernel, plan: Plan, given: Sequence[Any], args: Sequence[Any], form: Form
+    ) -> None:
         """A kernel was launched while the tape recorded."""
-        self.records.append(Record(kernel, plan, tuple(args), form, self._time))
+        known = versions(given)
+        self.records.append(Record(kernel, plan, tuple(given), tuple(args), form, self._time, known))
 
     def written(self, target: Any) -> None:
         """An array was written, by a launch or by one of its methods."""
@@ -113,7 +121,7 @@ class Tape:
             run_adjoint(
                 record.kernel,
                 record.plan,
-                record.args,
+                record.given,
                 check=lambda adjoint, at=record: self._check(at, adjoint),
             )
         for target, seed in seeds:
@@ -158,17 +166,27 @@ class Tape:
             lost += [(record, k, a) for k, a in record.floats(record.form.writes) if not a.requires_grad]
 
     def _check(self, record: Record, adjoint: Adjoint) -> None:
-        """LaunchError where an array that the adjoint reads was written after the launch."""
+        """LaunchError where an array that the adjoint reads was written after the launch, or what the kernel captures
+        was changed."""
+        name = record.kernel.name
+        if not all(map(unchanged, record.form.captured)):
+            raise LaunchError(
+                f"kernel {name}: what it captures was changed between the launch and its gradient",
+                "pass what changes as an argument",
+            )
+        now = versions(record.given)
         for k in sorted(adjoint.reads):
             a = record.args[k]
-            for (device, low, high), time in self._writes.items():
-                if time > record.time and device == a.device and low < a.high and a.low < high:
-                    name = record.kernel.parameters[k].name
-                    raise LaunchError(
-                        f"kernel {record.kernel.name}: the gradient needs argument '{name}' as it was at the launch, "
-                        "but it was overwritten since",
-                        "write the later result to another array",
-                    )
+            written = now.get(k) != record.versions.get(k) or any(
+                time > record.time and device == a.device and low < a.high and a.low < high
+                for (device, low, high), time in self._writes.items()
+            )
+            if written:
+                raise LaunchError(
+                    f"kernel {name}: the gradient needs argument '{record.kernel.parameters[k].name}' as it was at "
+                    "the launch, but it was overwritten since",
+                    "write the later result to another array",
+                )
 
     @property
     def gradients(self) -> dict[array, array]:

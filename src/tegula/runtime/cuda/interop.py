@@ -16,12 +16,12 @@ from tegula.runtime.cuda.memory import address_of, described, ordinal_of
 from tegula.runtime.cuda.stream import Stream, stream_on
 from tegula.runtime.device import Device, cuda_device
 from tegula.runtime.quick import FOREIGN
+from tegula.runtime.tensors import dtype_of
 from tegula.types import DTYPES, ElementType, from_numpy, to_numpy
 
 CUDA, CUDA_HOST, CUDA_MANAGED = 2, 3, 13
 """Kinds of devices in DLPack."""
 _KINDS = {"bool": 6, "int": 0, "uint": 1, "float": 2, "bfloat": 4, "float8_e4m3": 10, "float8_e5m2": 12}
-_TORCH_NAMES = {"float8_e4m3fn": "float8_e4m3"}
 
 
 class _Managed(ctypes.Structure):
@@ -75,11 +75,7 @@ def on_device(value: Any, ordered: bool = True) -> tuple[np.ndarray, Device] | N
 
 
 def _of_torch(tensor: Any) -> tuple[np.ndarray, Device]:
-    name = str(tensor.dtype).removeprefix("torch.")
-    found = DTYPES.get(_TORCH_NAMES.get(name, name))
-    if found is None:
-        raise ValueError(f"dtype {tensor.dtype} has no counterpart; supported: {', '.join(DTYPES)}")
-    dtype = to_numpy(found)
+    dtype = to_numpy(dtype_of(tensor))
     strides = [s * dtype.itemsize for s in tensor.stride()]
     made = described(tensor.data_ptr(), tensor.shape, strides, dtype, tensor)
     return made, cuda_device(f"cuda:{tensor.get_device()}")

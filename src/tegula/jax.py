@@ -1,0 +1,237 @@
+"""Kernels as functions that JAX differentiates and compiles into its programs.
+
+    from tegula.jax import function
+
+    norms = function(kernel, dim=len, outputs=lambda x: x[:, 0], block_dim=64, tiled=True)
+    jax.jit(jax.grad(lambda x: norms(x).sum()))(x)
+
+Kernels run on the CPU, as callbacks. JAX is loaded by this module, not by `import tegula`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.errors import LaunchError
+from tegula.runtime.function import Described, Function, function_of, gradient_dtype
+from tegula.runtime.kernel import Kernel
+from tegula.runtime.resolve import packed_arguments
+from tegula.types import to_numpy
+
+# Not a plain import: tools that check types need not have JAX installed.
+jax: Any = import_module("jax")
+
+NUMBERS = (bool, int, float, np.generic)
+
+
+class JaxFunction:
+    """A kernel as a function of JAX's arrays. Made by `function`."""
+
+    def __init__(self, made: Function) -> None:
+        self.function = made
+        self.__name__ = made.name
+        self.__doc__ = made.kernel.definition.function.__doc__
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The outputs, which began as zeros: one, or a tuple of them as `outputs` describes them.
+
+        LaunchError for arguments that do not fit, and a CompileError that names the line where a gradient is asked for
+        that the kernel does not have."""
+        f = self.function
+        described, alone = f.described(inputs)
+        outputs = tuple(_Shape(tuple(d.shape), _dtype(f, d.dtype)) for d in described)
+        numbers = tuple(_Number(x) if isinstance(x, NUMBERS) else None for x in inputs)
+        call = _call(f, f.dims(inputs), numbers, outputs)
+        found = call(*[jax.numpy.asarray(x) for x in inputs if not isinstance(x, NUMBERS)])
+        return found[0] if alone else found
+
+
+def function(
+    kernel: Kernel, dim: Any, outputs: Any, *, block_dim: int | None = None, tiled: bool = False
+) -> JaxFunction:
+    """A function of JAX's arrays that launches a kernel and returns what it wrote; JAX differentiates it (in reverse),
+    compiles it into its programs, and maps it (`vmap`: one launch after the other).
+
+    The kernel's first parameters are the inputs: arrays, and numbers. Its last ones are the outputs, which the function
+    makes, filled with zeros, and returns. `outputs`: a `jax.ShapeDtypeStruct` or an array like the one that is to be
+    returned, or a sequence of some for a tuple; `dim`: threads in each dimension. Both may be functions of the inputs,
+    of which they see shapes and dtypes only. `block_dim`: threads per block (256); `tiled`: one block for each element
+    of `dim`, as `launch_tiled` has them. LaunchError for what is no kernel."""
+    return JaxFunction(function_of(kernel, dim, outputs, block_dim, tiled))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def struct(self) -> Any:
+        return jax.ShapeDtypeStruct(self.shape, self.dtype)
+
+
+class _Number:
+    """An argument that is a number, known when a program is made. Equal only to one of the same type."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.known = (type(value), repr(value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Number) and self.known == other.known
+
+    def __hash__(self) -> int:
+        return hash(self.known)
+
+
+def _dtype(f: Function, dtype: Any) -> np.dtype[Any]:
+    """The dtype of an output; LaunchError for one that JAX would make another of."""
+    wanted = np.dtype(dtype)
+    if jax.dtypes.canonicalize_dtype(wanted) != wanted:
+        help = 'jax.config.update("jax_enable_x64", True), before arrays are made'
+        raise LaunchError(f"kernel {f.name}: an output is of {wanted}, a type that JAX has not enabled", help)
+    return wanted
+
+
+@lru_cache(maxsize=1024)
+def _call(
+    f: Function, dims: tuple[int, ...], numbers: tuple[_Number | None, ...], outputs: tuple[_Shape, ...]
+) -> Callable[..., tuple[Any, ...]]:
+    """The function of arrays that JAX differentiates; one and the same for equal calls, which JAX compiles once."""
+    call = _Call(f, dims, numbers, outputs)
+    made = jax.custom_vjp(call.run)
+    made.defvjp(call.forward, call.backward, symbolic_zeros=True)
+    return made
+
+
+class _Call:
+    """A function of arrays: all of a call but their elements."""
+
+    def __init__(
+        self,
+        f: Function,
+        dims: tuple[int, ...],
+        numbers: tuple[_Number | None, ...],
+        outputs: tuple[_Shape, ...],
+    ) -> None:
+        self.function, self.dims, self.numbers, self.outputs = f, dims, numbers, outputs
+        self.count = len(numbers)
+        self.positions = [k for k, n in enumerate(numbers) if n is None]
+        """Where the arrays are among the inputs."""
+        self.run_once = _not_twice(f, self.run)
+
+    def run(self, *arrays: Any) -> tuple[Any, ...]:
+        """The outputs, in a program of JAX."""
+        # Wrong types are found while the program is made, where errors say where that is.
+        packed_arguments(self.function.kernel, self.ours(_placeholders(arrays)))
+        structs = tuple(s.struct for s in self.outputs)
+        return jax.pure_callback(self.launch, structs, *arrays, vmap_method="sequential")
+
+    def launch(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        """The callback: launch the kernel; the outputs."""
+        args = self.ours([np.asarray(a) for a in arrays])
+        self.function.run(self.function.plan(self.dims, args), args, args, self.count)
+        outputs = [a.numpy() for a in args[self.count :]]
+        return tuple(a.reshape(s.shape) for a, s in zip(outputs, self.outputs, strict=True))
+
+    def ours(self, arrays: Sequence[np.ndarray]) -> tuple[Any, ...]:
+        """All arguments, with new outputs. A number that JAX holds is an array to it."""
+        f = self.function
+        args: list[Any] = [None if n is None else n.value for n in self.numbers]
+        for k, a in zip(self.positions, arrays, strict=True):
+            args[k] = f.as_array(k, a) if f.is_array(k, a) else a.item()
+        outputs = [f.as_array(k, np.zeros(s.shape, s.dtype)) for k, s in enumerate(self.outputs, self.count)]
+        return f.arrays([*args, *outputs])
+
+    # Gradients -------------------------------------------------------------------------------------------------------
+
+    def forward(self, *primals: Any) -> tuple[Any, Any]:
+        """The outputs, and what the gradient by those inputs needs that may have one."""
+        f, values = self.function, [p.value for p in primals]
+        wanted = [k for k, p in zip(self.positions, primals, strict=True) if p.perturbed]
+        for k, value in zip(self.positions, values, strict=True):
+            if k in wanted and not f.is_array(k, value):
+                name = f.kernel.parameters[k].name
+                help = "make the parameter an array, or differentiate by other arguments"
+                raise LaunchError(
+                    f"kernel {f.name}: argument '{name}' is a number, which has no gradient", help
+                )
+        outputs = self.run_once(*values)
+        gradient = _Gradient(self, self.ours(_placeholders(values)), wanted)
+        args = {**dict(zip(self.positions, values, strict=True)), **dict(enumerate(outputs, self.count))}
+        return outputs, (gradient, [args[k] for k in gradient.saved])
+
+    def backward(self, residuals: Any, given: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients of the inputs; None where there is none."""
+        gradient, saved = residuals
+        grads = [
+            jax.numpy.zeros(g.shape, g.dtype) if isinstance(g, jax.custom_derivatives.SymbolicZero) else g
+            for g in (given[k - self.count] for k in gradient.outputs)
+        ]
+        found = dict(zip(gradient.inputs, gradient.call(*saved, *grads), strict=True))
+        return tuple(found.get(k) for k in self.positions)
+
+
+def _not_twice(f: Function, run: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that refuses to be differentiated: it belongs to a gradient already."""
+
+    def refuse(*_: Any) -> Any:
+        raise LaunchError(
+            f"kernel {f.name}: gradients of gradients are not supported",
+            "write the gradient as a kernel of its own",
+        )
+
+    made = jax.custom_vjp(run)
+    made.defvjp(refuse, refuse)
+    return made
+
+
+def _placeholders(arrays: Sequence[Any]) -> list[np.ndarray]:
+    """Arrays of the same shapes and types, whose elements nobody reads; numbers are 0."""
+    return [np.empty(a.shape, a.dtype) if a.ndim else np.zeros((), a.dtype) for a in arrays]
+
+
+@jax.tree_util.register_static
+class _Gradient:
+    """What the gradient of a call by some of its inputs needs besides elements. CompileError where there is none."""
+
+    def __init__(self, call: _Call, arrays: tuple[Any, ...], wanted: Sequence[int]) -> None:
+        f = self.function = call.function
+        self.plan = f.plan(call.dims, arrays)
+        self.inputs = f.differentiable(arrays, wanted)
+        self.outputs = f.differentiable(arrays, range(call.count, len(arrays)))
+        self.needs = f.needed(self.plan, arrays, (*self.inputs, *self.outputs))
+        self.described = f.describe(arrays)
+        computed = {k for k in call.positions if not isinstance(self.described[k], Described)}
+        self.saved = tuple(sorted(self.needs.positions | computed))
+        """Where what the adjoint reads is among the arguments: arrays, and numbers that the program computes."""
+        self.dtypes = {k: to_numpy(gradient_dtype(arrays[k])) for k in (*self.inputs, *self.outputs)}
+        self.shapes = [_Shape(data.shape, data.dtype) for data in (arrays[k].numpy() for k in self.inputs)]
+        """Of the inputs, which JAX wants their gradients to have."""
+        self.call = _not_twice(f, self.run)
+
+    def run(self, *arrays: Any) -> tuple[Any, ...]:
+        """The gradients of the inputs, in a program of JAX, from what was saved and the gradients of the outputs."""
+        structs = tuple(s.struct for s in self.shapes)
+        return jax.pure_callback(self.launch, structs, *arrays, vmap_method="sequential")
+
+    def launch(self, *arrays: Any) -> tuple[np.ndarray, ...]:
+        """The callback: launch the adjoint."""
+        count = len(self.saved)
+        saved = {k: np.asarray(a) for k, a in zip(self.saved, arrays[:count], strict=True)}
+        inputs = zip(self.inputs, self.shapes, strict=True)
+        grads = {k: np.zeros(s.shape, self.dtypes[k]) for k, s in inputs}
+        # Copies, because the adjoint clears those of the outputs.
+        given = zip(self.outputs, arrays[count:], strict=True)
+        grads |= {k: np.array(a, self.dtypes[k]) for k, a in given}
+        described = [
+            saved.pop(k).item() if k in saved and not isinstance(a, Described) else a
+            for k, a in enumerate(self.described)
+        ]
+        self.function.run_adjoint(self.plan, self.needs, described, saved, grads)
+        return tuple(grads[k].astype(s.dtype) for k, s in zip(self.inputs, self.shapes, strict=True))

@@ -1,0 +1,220 @@
+"""Kernels as functions that return what they write: what `tegula.torch` and `tegula.jax` share.
+
+Such a function has values as inputs and makes its outputs itself, so that another library can differentiate it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.errors import CompileError, LaunchError
+from tegula.lang.annotations import ANY, ArrayAnnotation
+from tegula.lang.captures import Captured, unchanged
+from tegula.ops.gradient import adjoint_element
+from tegula.runtime.adjoint import adjoint_of
+from tegula.runtime.array import SPECIALISATIONS, adopt, allocate, array, wrap
+from tegula.runtime.launch import block_size, check_kernel, dimensions, launch_adjoint, plan
+from tegula.runtime.library import library
+from tegula.runtime.resolve import ours, overlaps, packed_arguments, resolve, specialisation
+from tegula.types import DType, ElementType, element_shape, scalar_of
+
+if TYPE_CHECKING:
+    from tegula.runtime.device import Device
+    from tegula.runtime.kernel import Kernel
+    from tegula.runtime.launch import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An array without its elements."""
+
+    shape: tuple[int, ...]
+    dtype: ElementType
+    device: Device
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The positions of the arrays whose elements an adjoint reads, and what it was made from besides its source."""
+
+    positions: frozenset[int]
+    captured: tuple[Captured, ...]
+
+    @property
+    def current(self) -> bool:
+        return all(map(unchanged, self.captured))
+
+
+class Function:
+    """A kernel whose first parameters are the inputs of a function and whose others are what it returns.
+
+    `dim`, `block_dim`, `tiled`: how it is launched (`tiled`: one block for each element of `dim`). `outputs`: what is
+    returned, things with a shape and a dtype, or one of them. `dim` and `outputs` may be functions of the inputs."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dim: Any,
+        outputs: Any,
+        block_dim: int | None = None,
+        tiled: bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.name = kernel.name
+        self.dim, self.outputs = dim, outputs
+        self.block_dim, self.tiled = block_dim, tiled
+        self._needs: dict[Any, list[Needs]] = {}
+
+    # What a call is --------------------------------------------------------------------------------------------------
+
+    def described(self, inputs: Sequence[Any]) -> tuple[list[Any], bool]:
+        """What describes each output, and whether there is one that is returned by itself. LaunchError for a number of
+        arguments that the kernel does not take."""
+        made: Any = self.outputs(*inputs) if callable(self.outputs) else self.outputs
+        alone = hasattr(made, "shape")
+        found = [made] if alone else list(made)
+        parameters = self.kernel.parameters
+        if len(inputs) + len(found) != len(parameters):
+            names = ", ".join(p.name for p in parameters)
+            raise LaunchError(
+                f"{self.name} takes {len(parameters)} arguments ({names}), got {len(inputs)} inputs and "
+                f"{len(found)} outputs",
+                "the inputs of the function are the kernel's first parameters, its outputs the others",
+            )
+        for p, x in zip(parameters, inputs, strict=False):
+            if isinstance(x, array) and x.requires_grad:
+                raise LaunchError(
+                    f"kernel {self.name}: argument '{p.name}' is a tg.array with a gradient, which would get none here",
+                    "pass an array of the library that differentiates the function",
+                )
+        for output in found:
+            if not hasattr(output, "shape") or not hasattr(output, "dtype"):
+                raise LaunchError(
+                    f"kernel {self.name}: an output is described by {output!r}, which has no shape and dtype",
+                    "for example outputs=lambda x: x for one that is like the input x",
+                )
+        return found, alone
+
+    def is_array(self, position: int, value: Any) -> bool:
+        """Whether an argument is an array, by the parameter or, where that takes anything, by the value."""
+        annotation = self.kernel.parameters[position].annotation
+        if annotation is ANY:
+            return hasattr(value, "shape") and not isinstance(value, np.generic)
+        return isinstance(annotation, ArrayAnnotation)
+
+    def as_array(self, position: int, value: np.ndarray) -> array | np.ndarray:
+        """An argument that is meant as an array, where the parameter would take it for a vector."""
+        annotation = self.kernel.parameters[position].annotation
+        return adopt(value, None) if annotation is ANY else value
+
+    def dims(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Threads in each dimension for these inputs, those of a block left out where they are `tiled`."""
+        return dimensions(self.dim(*inputs) if callable(self.dim) else self.dim)
+
+    def plan(self, dims: tuple[Any, ...], arrays: Sequence[Any]) -> Plan:
+        """The launch; `arrays`: all arguments, ours."""
+        block_dim = block_size(self.kernel, self.block_dim, arrays, (), len(dims) + self.tiled)
+        return plan((*dims, block_dim) if self.tiled else dims, block_dim)
+
+    def arrays(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments with other libraries' arrays as ours, on the same memory."""
+        return ours(self.kernel, tuple(args))
+
+    # Forward ---------------------------------------------------------------------------------------------------------
+
+    def run(self, plan: Plan, args: Sequence[Any], arrays: tuple[Any, ...], inputs: int) -> None:
+        """Launch the kernel. `args`: as they were given, which says in which stream; LaunchError for a kernel that
+        writes one of the first `inputs` arguments."""
+        try:
+            compiled, packed, _ = resolve(self.kernel, plan, arrays)
+        except CompileError as error:
+            raise error.with_traceback(None) from error.__cause__
+        for k in compiled.writes:
+            if k < inputs:
+                name = self.kernel.parameters[k].name
+                raise LaunchError(
+                    f"kernel {self.name}: it writes to '{name}', an input of the function",
+                    "write to an array that is an output; copy the input into it first",
+                )
+        compiled.launch(plan.blocks, packed, tuple(args), None, True)
+
+    # Backward --------------------------------------------------------------------------------------------------------
+
+    def differentiable(self, arrays: Sequence[Any], among: Iterable[int]) -> tuple[int, ...]:
+        """Those of some positions at which there are arrays of floats."""
+        return tuple(k for k in among if isinstance(a := arrays[k], array) and scalar_of(a.dtype).is_float)
+
+    def needed(self, plan: Plan, arrays: tuple[Any, ...], positions: tuple[int, ...]) -> Needs:
+        """What the adjoint for gradients at `positions` reads. CompileError where there is no gradient."""
+        adjoint = adjoint_of(self.kernel, positions)
+        ids, pairs = [n for n, _ in packed_arguments(self.kernel, arrays)], overlaps(arrays)
+        known = self._needs.setdefault((plan.number, *ids, *pairs, positions), [])
+        for needs in known:
+            if needs.current:
+                return needs
+        wanted = specialisation([SPECIALISATIONS[n] for n in ids], plan.launch, pairs)
+        types = (*wanted.types, *(wanted.types[k] for k in positions))
+        access = (*wanted.access, *(wanted.access[k] for k in positions))
+        try:
+            traced, found = adjoint.trace_reads(types, plan.launch, access, library())
+        except CompileError as error:
+            raise error.with_traceback(None) from error.__cause__
+        known.append(Needs(found, traced.captured))
+        return known[-1]
+
+    def describe(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments with arrays as their descriptions."""
+        return tuple(Described(a.shape, a.dtype, a.device) if isinstance(a, array) else a for a in arrays)
+
+    def run_adjoint(
+        self,
+        plan: Plan,
+        needs: Needs,
+        described: Sequence[Any],
+        saved: Mapping[int, Any],
+        grads: Mapping[int, Any],
+    ) -> None:
+        """Launch the adjoint. `described`: the arguments by `describe`; `saved`: the arrays that it reads, by position;
+        `grads`: the gradients of outputs, which it clears, and those of inputs, which it adds to, by position.
+        LaunchError if what the kernel captures has changed since `needs` was found."""
+        if not needs.current:
+            raise LaunchError(
+                f"kernel {self.name}: what it captures was changed between a call and its gradient",
+                "pass what changes as an argument",
+            )
+        arrays = [
+            _primal(saved.get(k), a) if isinstance(a, Described) else a for k, a in enumerate(described)
+        ]
+        made = [adopt(g, _composite(adjoint_element(arrays[k].dtype))) for k, g in grads.items()]
+        adjoint = adjoint_of(self.kernel, tuple(grads))
+        launch_adjoint(adjoint, plan, (*arrays, *made), (*saved.values(), *grads.values()))
+
+
+def _composite(dtype: ElementType) -> ElementType | None:
+    """What the last dimensions of another library's array are to be seen as."""
+    return dtype if element_shape(dtype) else None
+
+
+def _primal(saved: Any, described: Described) -> array:
+    """An argument of a launch for its adjoint. Where nothing is saved, nothing is read: an array of that shape and type
+    with one element everywhere."""
+    if saved is not None:
+        return adopt(saved, _composite(described.dtype))
+    inner = element_shape(described.dtype)
+    one = allocate(inner or (1,), scalar_of(described.dtype), described.device)
+    data = np.broadcast_to(one.reshape(inner), (*described.shape, *inner))
+    return wrap(data, described.dtype, described.device)
+
+
+def gradient_dtype(value: array) -> DType:
+    """The scalar type of an array's gradient."""
+    return scalar_of(adjoint_element(value.dtype))
+
+
+def function_of(kernel: Any, dim: Any, outputs: Any, block_dim: int | None, tiled: bool) -> Function:
+    """The function; LaunchError for what is no kernel."""
+    check_kernel(kernel)
+    return Function(kernel, dim, outputs, block_dim, tiled)

@@ -1,0 +1,189 @@
+"""Kernels as functions that PyTorch differentiates.
+
+    from tegula.torch import function
+
+    norms = function(kernel, dim=len, outputs=lambda x: x[:, 0], block_dim=64, tiled=True)
+    norms(x).sum().backward()
+
+PyTorch is loaded by this module, not by `import tegula`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from tegula.errors import LaunchError
+from tegula.runtime.function import Function, function_of, gradient_dtype
+from tegula.runtime.kernel import Kernel
+from tegula.runtime.launch import Plan
+from tegula.runtime.tensors import torch_name
+from tegula.types import element_type, scalar_of
+
+# Not a plain import: tools that check types need not have PyTorch installed.
+torch: Any = import_module("torch")
+
+
+class TorchFunction:
+    """A kernel as a function of tensors. Made by `function`."""
+
+    def __init__(self, made: Function) -> None:
+        self.function = made
+        self.__name__ = made.name
+        self.__doc__ = made.kernel.definition.function.__doc__
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The outputs, new tensors that began as zeros: one, or a tuple of them as `outputs` describes them.
+
+        LaunchError for arguments that do not fit, and a CompileError that names the line where a gradient is asked for
+        that the kernel does not have."""
+        f = self.function
+        described, alone = f.described(inputs)
+        _check_inputs(f, inputs)
+        call = _Call(f, inputs, described)
+        wanted = torch.is_grad_enabled() and any(_needs_gradient(x) for x in inputs)
+        made = _Launch.apply(call, *inputs) if wanted else call.run(inputs)
+        return made[0] if alone else made
+
+
+def function(
+    kernel: Kernel, dim: Any, outputs: Any, *, block_dim: int | None = None, tiled: bool = False
+) -> TorchFunction:
+    """A function of tensors that launches a kernel and returns what it wrote; PyTorch differentiates it.
+
+    The kernel's first parameters are the inputs: tensors of any strides on one device, and numbers. Its last ones are
+    the outputs, which the function makes, filled with zeros, and returns. `outputs`: a tensor like the one that is to
+    be returned (on any device, "meta" too), or a sequence of some for a tuple; `dim`: threads in each dimension. Both
+    may be functions of the inputs. `block_dim`: threads per block (256); `tiled`: one block for each element of `dim`,
+    as `launch_tiled` has them. LaunchError for what is no kernel."""
+    return TorchFunction(function_of(kernel, dim, outputs, block_dim, tiled))
+
+
+def _needs_gradient(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.requires_grad
+
+
+def _check_inputs(f: Function, inputs: Sequence[Any]) -> None:
+    """LaunchError for tensors in the place of numbers: gradients by those would get lost."""
+    for k, x in enumerate(inputs):
+        if isinstance(x, torch.Tensor) and not f.is_array(k, x):
+            name = f.kernel.parameters[k].name
+            help = f"pass {name}.item(), or make the parameter an array"
+            raise LaunchError(f"kernel {f.name}: argument '{name}' is a number, got a tensor", help)
+
+
+class _Call:
+    """One call of a function; once it ran, its launch and its arguments as ours."""
+
+    plan: Plan
+    arrays: tuple[Any, ...]
+
+    def __init__(self, f: Function, inputs: Sequence[Any], described: Sequence[Any]) -> None:
+        self.function = f
+        self.described = described
+        self.count = len(inputs)
+
+    def run(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Launch the kernel; the outputs."""
+        outputs = _empty_outputs(inputs, self.described)
+        args = [x.detach() if isinstance(x, torch.Tensor) else x for x in (*inputs, *outputs)]
+        self.arrays = self.function.arrays(args)
+        self.plan = self.function.plan(self.function.dims(inputs), self.arrays)
+        self.function.run(self.plan, args, self.arrays, self.count)
+        return outputs
+
+
+class _Gradient:
+    """What the gradient of a call by some of its inputs needs besides tensors. `saved`: the positions of those that the
+    adjoint reads; it keeps no memory of the others. CompileError where there is no gradient."""
+
+    def __init__(self, call: _Call, wanted: Sequence[bool], args: Sequence[Any]) -> None:
+        f, arrays = call.function, call.arrays
+        self.function, self.plan, self.count = f, call.plan, call.count
+        self.inputs = f.differentiable(arrays, [k for k in range(call.count) if wanted[k]])
+        self.outputs = f.differentiable(arrays, range(call.count, len(arrays)))
+        positions = (*self.inputs, *self.outputs)
+        self.needs = f.needed(call.plan, arrays, positions)
+        self.saved = tuple(sorted(self.needs.positions))
+        self.described = f.describe(arrays)
+        self.like = {k: (args[k].shape, _dtype(gradient_dtype(arrays[k])), args[k].device) for k in positions}
+
+    def zeros(self, position: int) -> Any:
+        """A new gradient of the argument at a position."""
+        shape, dtype, device = self.like[position]
+        return torch.zeros(shape, dtype=dtype, device=device)
+
+    def run(self, saved: Sequence[Any], given: Sequence[Any]) -> tuple[Any, ...]:
+        """Launch the adjoint; the gradients of the inputs. `given`: those of the outputs, None for zeros."""
+        grads = {k: self.zeros(k) for k in self.like}
+        for k in self.outputs:
+            # The adjoint clears them, and those that are given may be shared with other functions of the graph.
+            if given[k - self.count] is not None:
+                grads[k].copy_(given[k - self.count])
+        kept = {k: t.detach() for k, t in zip(self.saved, saved, strict=True)}
+        self.function.run_adjoint(self.plan, self.needs, self.described, kept, grads)
+        return tuple(grads[k] if k in self.inputs else None for k in range(self.count))
+
+
+class _Launch(torch.autograd.Function):
+    """A launch in PyTorch's graph."""
+
+    @staticmethod
+    def forward(call: _Call, *inputs: Any) -> tuple[Any, ...]:
+        return call.run(inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        call, *values = inputs
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*[t for t in output if not t.is_floating_point()])
+        # torch.func asks level by level; there is nothing to differentiate at some.
+        if any(ctx.needs_input_grad):
+            args = (*values, *output)
+            ctx.gradient = _Gradient(call, ctx.needs_input_grad[1:], args)
+            ctx.save_for_backward(*[args[k] for k in ctx.gradient.saved])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return (None, *_Adjoint.apply(ctx.gradient, *ctx.saved_tensors, *grads))
+
+
+class _Adjoint(torch.autograd.Function):
+    """The adjoint of a launch in PyTorch's graph, where gradients of gradients would be asked for."""
+
+    @staticmethod
+    def forward(gradient: _Gradient, *tensors: Any) -> tuple[Any, ...]:
+        count = len(gradient.saved)
+        return gradient.run(tensors[:count], tensors[count:])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        ctx.name = inputs[0].function.name
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        raise LaunchError(
+            f"kernel {ctx.name}: gradients of gradients are not supported",
+            "leave out create_graph=True, or write the gradient as a kernel of its own",
+        )
+
+
+def _empty_outputs(inputs: Sequence[Any], described: Sequence[Any]) -> tuple[Any, ...]:
+    device = next((x.device for x in inputs if isinstance(x, torch.Tensor)), None)
+    return tuple(
+        torch.zeros(tuple(d.shape), dtype=_dtype(d.dtype), device=_device(d) if device is None else device)
+        for d in described
+    )
+
+
+def _device(described: Any) -> Any:
+    """Where an output is made if no input says it."""
+    found: Any = getattr(described, "device", None)
+    return found if isinstance(found, torch.device) and found.type != "meta" else None
+
+
+def _dtype(dtype: Any) -> Any:
+    """The dtype of PyTorch that one of ours, of NumPy or of its own stands for."""
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    return getattr(torch, torch_name(scalar_of(element_type(dtype))))
