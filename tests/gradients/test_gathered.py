@@ -13,15 +13,24 @@ from lowering import copies
 
 import tegula as tg
 from tegula import interp
+from tegula.runtime import adjoint as adjoint_module
+from tegula.runtime.adjoint import launches
 
 T = 8
+
+
+@pytest.fixture(params=["enough", "few"], autouse=True)
+def owners(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Every test runs with as many owners as the device wants, and with so few that their work is shared out."""
+    monkeypatch.setattr(adjoint_module, "BUSY_CPU", 1 if request.param == "enough" else 64)
+    return request.param == "enough"
 
 
 def integers(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng((seed, *shape)).integers(-3, 4, shape).astype(np.float64)
 
 
-def given(data: np.ndarray, dtype: Any = tg.float32) -> Any:
+def leaf(data: np.ndarray, dtype: Any = tg.float32) -> Any:
     return tg.array(data, dtype=dtype, requires_grad=True)
 
 
@@ -33,11 +42,11 @@ def backwards(
         tg.launch_tiled(kernel, dim=grid, inputs=inputs, outputs=[output], block_dim=threads)
     tape.backward(grads={output: g})
     adjoint = list(kernel.adjoints.values())[-1]
-    return adjoint.steps
+    return list(adjoint.launched)
 
 
 def assert_gathered(steps: list[Any], count: int) -> None:
-    assert len(steps) == count + 1
+    assert len({step.name.removesuffix("_in_shares") for step in steps}) == count + 1
     assert not any("atomic" in step.ir() for step in steps)
 
 
@@ -56,7 +65,7 @@ def product(a, b, c):
 def test_products(sizes: tuple[int, int, int]) -> None:
     m, n, k = sizes
     a, b, g = integers(m, k), integers(k, n), integers(m, n)
-    x, y, c = given(a), given(b), tg.zeros((m, n), requires_grad=True)
+    x, y, c = leaf(a), leaf(b), tg.zeros((m, n), requires_grad=True)
     steps = backwards(product, (-(-m // T), -(-n // T)), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy(), a.T @ g)
@@ -67,23 +76,23 @@ def test_products(sizes: tuple[int, int, int]) -> None:
 
 def test_owners_add_to_what_is_there() -> None:
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
-    x, y, c = given(a), given(b), tg.zeros((16, 24), requires_grad=True)
+    x, y, c = leaf(a), leaf(b), tg.zeros((16, 24), requires_grad=True)
     x.grad.fill_(5.0)
     backwards(product, (2, 3), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T + 5.0)
 
 
-def test_an_owner_is_one_loop_over_loads_and_a_product() -> None:
+def test_an_owner_is_one_loop_over_loads_and_a_product(owners: bool) -> None:
     """What schedulers look for: no condition, one product, bounds that are an argument."""
     a, b, g = integers(16, 8), integers(8, 24), integers(16, 24)
-    steps = backwards(product, (2, 3), [given(a), given(b)], tg.zeros((16, 24), requires_grad=True), g)
-    for step in steps[:2]:
+    steps = backwards(product, (2, 3), [leaf(a), leaf(b)], tg.zeros((16, 24), requires_grad=True), g)
+    for step in (s for s in steps if "matmul" in s.ir()):
         text = step.ir()
         assert text.count("tile.matmul") == text.count(" = for ") == 1
-        assert text.count("tile.load") == 3
+        assert text.count("tile.load") == 2 + owners
         assert not any(name in text for name in ("if ", "select", "cmp", "atomic"))
         assert 'param "blocks_' in text
-    assert "tile.load" not in steps[2].ir(), "what is left clears the gradient of c"
+    assert "tile.load" not in steps[-1].ir(), "what is left clears the gradient of c"
 
 
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16])
@@ -91,14 +100,17 @@ def test_products_of_short_floats_are_summed_in_float32(dtype: Any) -> None:
     m, n, k = 16, 256, 16
     a, b, g = integers(m, k), np.ones((k, n)), np.ones((m, n))
     b[:, ::2] = 3.0
-    x, y, c = given(a, dtype), given(b, dtype), tg.zeros((m, n), dtype=dtype, requires_grad=True)
+    x, y, c = leaf(a, dtype), leaf(b, dtype), tg.zeros((m, n), dtype=dtype, requires_grad=True)
     steps = backwards(product, (m // T, n // T), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy().astype(float), g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy().astype(float), a.T @ g)
-    for step in steps[:2]:
+    for step in (s for s in steps if "matmul" in s.ir()):
         operands = [line for line in step.ir().splitlines() if "tile.matmul" in line]
         assert ": tile<float32" in operands[0]
-        assert step.ir().count("cast") == 2, "only what is there is widened, and the sum rounded once"
+        shared = step.name.endswith("_in_shares")
+        assert step.ir().count("cast") == (0 if shared else 2), (
+            "what is there is widened, and the sum rounded once"
+        )
 
 
 @tg.kernel
@@ -114,7 +126,7 @@ def batched(a, b, c):
 
 def test_products_in_batches() -> None:
     a, b, g = integers(3, 16, 24), integers(3, 8, 24), integers(3, 16, 8)
-    x, y, c = given(a), given(b), tg.zeros((3, 16, 8), requires_grad=True)
+    x, y, c = leaf(a), leaf(b), tg.zeros((3, 16, 8), requires_grad=True)
     steps = backwards(batched, (3, 2, 1), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b)
     np.testing.assert_array_equal(y.grad.numpy(), g.swapaxes(1, 2) @ a)
@@ -135,7 +147,7 @@ def shared_weights(a, b, c):
 
 def test_an_owner_loops_over_all_blocks_that_are_not_its_own() -> None:
     a, b, g = integers(3, 16, 24), integers(24, 8), integers(3, 16, 8)
-    x, y, c = given(a), given(b), tg.zeros((3, 16, 8), requires_grad=True)
+    x, y, c = leaf(a), leaf(b), tg.zeros((3, 16, 8), requires_grad=True)
     steps = backwards(shared_weights, (3, 2, 1), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), 2.0 * g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy(), 2.0 * np.einsum("nik,nij->kj", a, g))
@@ -153,7 +165,7 @@ def weighted_rows(a, v, y):
 
 def test_a_vector_that_every_row_reads() -> None:
     a, v, g = integers(6, 32), integers(32), integers(6)
-    x, w, y = given(a), given(v), tg.zeros(6, requires_grad=True)
+    x, w, y = leaf(a), leaf(v), tg.zeros(6, requires_grad=True)
     steps = backwards(weighted_rows, 6, [x, w], y, g)
     np.testing.assert_array_equal(x.grad.numpy(), np.outer(g, v))
     np.testing.assert_array_equal(w.grad.numpy(), g @ a)
@@ -163,14 +175,91 @@ def test_a_vector_that_every_row_reads() -> None:
 def test_owners_agree_in_the_interpreter() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
     args = [tg.array(v, dtype=tg.float32) for v in (a, b, np.zeros((16, 8)), 0 * a, 0 * b, g)]
-    backwards(product, (2, 1), [given(a), given(b)], tg.zeros((16, 8), requires_grad=True), g)
-    for step, wanted in zip(list(product.adjoints.values())[-1].steps, (g @ b.T, a.T @ g), strict=False):
-        grid, counts = step.numbers((2, 1, 32), args)
-        found = copies([*args, *counts])
-        kernel = traced(step, [*args, *counts], grid, 32)
-        interp.run(kernel, found, grid, 32, print)
-        at = 3 if "adj_a" in step.name else 4
-        np.testing.assert_array_equal(found[at], wanted)
+    product.unload()
+    backwards(product, (2, 1), [leaf(a), leaf(b)], tg.zeros((16, 8), requires_grad=True), g)
+    adjoint = list(product.adjoints.values())[-1]
+    ((steps,),) = adjoint.programs.values()
+    found, rows = copies(args), {}
+    for part, grid, given in launches(steps, (2, 1, 32), args):
+        dims, extra = grid or (2, 1, 32), given[len(args) :]
+        own = [*found, *(x for x in extra if isinstance(x, int))]
+        own += [rows.setdefault(id(x), x.numpy().copy()) for x in extra if isinstance(x, tg.array)]
+        interp.run(traced(part, given, dims, 32), own, dims, 32, print)
+    np.testing.assert_array_equal(found[3], g @ b.T)
+    np.testing.assert_array_equal(found[4], a.T @ g)
+    assert not found[5].any()
+
+
+# Gradients that all blocks add to ------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def scaled_rows(x, w, b, y):
+    i = tg.tid()
+    row = tg.tile_load(x[i], shape=24)
+    tg.tile_store(y[i], row * tg.tile_load(w, shape=24) * row + tg.tile_load(b, shape=24))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64, 201])
+def test_weights_of_rows(rows: int) -> None:
+    x, w, b, g = integers(rows, 24), integers(24, seed=1), integers(24, seed=2), integers(rows, 24, seed=3)
+    args = [leaf(v) for v in (x, w, b)]
+    args[1].grad.fill_(1.0)
+    steps = backwards(scaled_rows, rows, args, tg.zeros((rows, 24), requires_grad=True), g)
+    np.testing.assert_array_equal(args[0].grad.numpy(), 2.0 * x * w * g)
+    np.testing.assert_array_equal(args[1].grad.numpy(), (x * x * g).sum(0) + 1.0)
+    np.testing.assert_array_equal(args[2].grad.numpy(), g.sum(0))
+    assert_gathered(steps, 2)
+
+
+@tg.kernel
+def scaled_grid(x, w, s, y):
+    """w has its place in both dimensions of the grid, s (two elements) in none."""
+    i, j, k = tg.tid()
+    t = tg.tile_load(x[i, j], shape=(2, 4), offset=(k * 2, 0))
+    scale = tg.tile_load(s, shape=2, offset=1)
+    tg.tile_store(y[i, j], t * tg.tile_load(w, shape=(2, 4), offset=(1, 2)) * scale[1], offset=(k * 2, 0))
+
+
+def test_weights_of_a_grid_of_three_dimensions() -> None:
+    x, w, s, g = integers(3, 5, 14, 4), integers(3, 6), integers(3), integers(3, 5, 14, 4, seed=1)
+    args = [leaf(v) for v in (x, w, s)]
+    steps = backwards(scaled_grid, (3, 5, 7), args, tg.zeros(x.shape, requires_grad=True), g)
+    pairs, part = (x * g).reshape(3, 5, 7, 2, 4), w[1:3, 2:6]
+    wanted = np.zeros_like(w)
+    wanted[1:3, 2:6] = pairs.sum((0, 1, 2)) * s[2]
+    np.testing.assert_array_equal(args[0].grad.numpy(), np.tile(part, (7, 1)) * s[2] * g)
+    np.testing.assert_array_equal(args[1].grad.numpy(), wanted)
+    np.testing.assert_array_equal(args[2].grad.numpy(), [0, 0, (pairs * part).sum()])
+    assert_gathered(steps, 2)
+
+
+@tg.kernel
+def layer_norm(x, w, b, y):
+    i = tg.tid()
+    row = tg.tile_astype(tg.tile_load(x[i], shape=64), tg.float32)
+    d = row - tg.tile_sum(row) / 64.0
+    z = d * tg.rsqrt(tg.tile_sum(d * d) / 64.0 + 1e-5)
+    weight = tg.tile_astype(tg.tile_load(w, shape=64), tg.float32)
+    bias = tg.tile_astype(tg.tile_load(b, shape=64), tg.float32)
+    tg.tile_store(y[i], tg.tile_astype(z * weight + bias, y.dtype))
+
+
+@pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16, tg.float32])
+def test_gradients_of_short_weights_are_rounded_once(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    rows, step = 3000, {"bfloat16": 2.0**-8, "float16": 2.0**-11, "float32": 2.0**-17}[str(dtype)]
+    x, w, b = (leaf(rng.standard_normal(s), dtype) for s in ((rows, 64), 64, 64))
+    y = tg.zeros((rows, 64), dtype=dtype, requires_grad=True)
+    g = tg.array(rng.uniform(0.5, 1.5, (rows, 64)), dtype=dtype)
+    backwards(layer_norm, rows, [x, w, b], y, g)
+    wide, gw = (a.numpy().astype(np.float64) for a in (x, g))
+    d = wide - wide.mean(1, keepdims=True)
+    z = d / np.sqrt((d * d).mean(1, keepdims=True) + 1e-5)
+    for grad, terms in ((w.grad, gw * z), (b.grad, gw)):
+        wanted, size = terms.sum(0), np.abs(terms).sum(0)
+        off = np.abs(grad.numpy().astype(np.float64) - wanted)
+        assert (off <= step * np.abs(wanted) + 1e-6 * size).all()
 
 
 # Where no grid owns the tiles ----------------------------------------------------------------------------------------
@@ -190,7 +279,7 @@ def triangular(a, b, c):
 
 def test_loops_whose_rounds_depend_on_the_block() -> None:
     a, b, g = (integers(24, 24, seed=k) for k in range(3))
-    x, y, c = given(a), given(b), tg.zeros((24, 24), requires_grad=True)
+    x, y, c = leaf(a), leaf(b), tg.zeros((24, 24), requires_grad=True)
     backwards(triangular, (3, 3), [x, y], c, g)
     lower = np.tril(np.ones((3, 3))).repeat(T, 0).repeat(T, 1)
     np.testing.assert_array_equal(x.grad.numpy(), lower * (g @ b.T))
@@ -210,7 +299,7 @@ def overlapping(a, b, c):
 
 def test_windows_that_overlap() -> None:
     a, b, g = integers(16, 16), integers(24, 16), integers(16, 16)
-    x, y, c = given(a), given(b), tg.zeros((16, 16), requires_grad=True)
+    x, y, c = leaf(a), leaf(b), tg.zeros((16, 16), requires_grad=True)
     backwards(overlapping, (2, 2), [x, y], c, g)
     wide = np.concatenate([a[:, k * 4 : k * 4 + T] for k in range(3)], 1)
     dwide, wanted = g @ b.T, np.zeros_like(a)
@@ -234,7 +323,7 @@ def chained(a, b, c):
 
 def test_rounds_that_depend_on_each_other() -> None:
     a, b, g = integers(8, 24), integers(24, 8), integers(8, 8)
-    x, y, c = given(a), given(b), tg.zeros((8, 8), requires_grad=True)
+    x, y, c = leaf(a), leaf(b), tg.zeros((8, 8), requires_grad=True)
     backwards(chained, (1, 1), [x, y], c, g)
     parts, rows, total, before = np.split(a, 3, 1), np.split(b, 3, 0), np.zeros((8, 8)), []
     for p, r in zip(parts, rows, strict=True):
@@ -251,7 +340,7 @@ def test_rounds_that_depend_on_each_other() -> None:
 def test_arrays_that_share_memory() -> None:
     """x is both operands: its gradient has no one owner for each tile of either."""
     a, g = integers(16, 16), integers(16, 16)
-    x, c = given(a), tg.zeros((16, 16), requires_grad=True)
+    x, c = leaf(a), tg.zeros((16, 16), requires_grad=True)
     backwards(product, (2, 2), [x, x], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ a.T + a.T @ g)
 
@@ -271,7 +360,7 @@ def twice(a, b, c):
 
 def test_a_gradient_that_was_cleared_before_it_is_taken() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
-    x, y, c = given(a), given(b), tg.zeros((16, 8), requires_grad=True)
+    x, y, c = leaf(a), leaf(b), tg.zeros((16, 8), requires_grad=True)
     backwards(twice, (2, 1), [x, y], c, g)
     np.testing.assert_array_equal(x.grad.numpy(), g @ b.T)
     np.testing.assert_array_equal(y.grad.numpy(), a.T @ g)
@@ -294,7 +383,7 @@ def scaled(a, b, c):
 def test_a_captured_name_that_changes() -> None:
     global SCALE
     a, b, g = integers(8, 8), integers(8, 8), integers(8, 8)
-    x, y = given(a), given(b)
+    x, y = leaf(a), leaf(b)
     for SCALE in (2.0, 3.0, 2.0):
         x.grad.zero_()
         backwards(scaled, (1, 1), [x, y], tg.zeros((8, 8), requires_grad=True), g)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.errors import LaunchError
@@ -13,19 +13,25 @@ from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.definition import FuncDef, Parameter
 from tegula.lang.kernel import trace
 from tegula.rewrite import clone_region
-from tegula.runtime.array import array
-from tegula.runtime.kernel import Kernel, Specialisation
+from tegula.runtime.array import allocate, array, wrap
+from tegula.runtime.device import CPU
+from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
-from tegula.types import Type, int32
+from tegula.types import ArrayType, Type, int32
 
 if TYPE_CHECKING:
     from tegula.passes.gradient import Step
 
+BUSY = 4
+"""Blocks for each multiprocessor that keep a GPU busy."""
+BUSY_CPU = 32
+"""And a CPU; not a multiple of its cores, so that sums are the same on all of them."""
+
 
 class Adjoint(Kernel):
     """The adjoint of a kernel: its parameters are the kernel's own, then a gradient for each array at `positions`.
-    `reads`: the positions of the kernel's own arrays whose elements it needs; `steps`: the kernels that were launched
-    for it last."""
+    `reads`: the positions of the kernel's own arrays whose elements it needs; `launched`: the kernels of its last
+    launch."""
 
     def __init__(self, forward: Kernel, positions: tuple[int, ...]) -> None:
         super().__init__(forward.definition, forward.options)
@@ -33,8 +39,8 @@ class Adjoint(Kernel):
         self.positions = positions
         self.name = f"{forward.name}_adjoint"
         self.reads: set[int] = set()
-        self.steps: list[Part] = []
-        self._programs: dict[Any, list[list[Part]]] = {}
+        self.launched: list[Part] = []
+        self.programs: dict[Any, list[list[Part]]] = {}
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -70,20 +76,23 @@ class Adjoint(Kernel):
 
     def steps_for(self, wanted: Specialisation) -> list[Part]:
         """The kernels that are launched, one after the other, for what captured names mean now."""
-        programs = self._programs.setdefault(wanted, [])
-        self.steps = next((p for p in programs if p[0].is_current()), [])
-        if not self.steps:
+        programs = self.programs.setdefault(wanted, [])
+        steps = next((p for p in programs if p[0].is_current()), [])
+        if not steps:
             from tegula.passes.gradient import split
 
             whole = self.trace(wanted.types, wanted.launch, wanted.access, library())
             captured = whole.captured
-            self.steps = [Part(self, step, captured) for step in split(whole, len(self.forward.parameters))]
-            programs.append(self.steps)
-        return self.steps
+            steps = [Part(self, step, captured) for step in split(whole, len(self.forward.parameters))]
+            programs.append(steps)
+        return steps
 
     def stages(self) -> dict[str, str]:
-        found = [step.stages() for step in self._launched()]
-        return {name: "\n".join(s[name] for s in found) for name in found[0]}
+        names = self.launched[0].stages() if self.launched else {}
+        return {name: self._joined(lambda step, at=name: step.stages()[at]) for name in names}
+
+    def ir(self, stage: str = SOURCE) -> str:
+        return self._joined(lambda step: step.ir(stage))
 
     def llvm(self) -> str:
         return self._joined(Kernel.llvm)
@@ -98,12 +107,9 @@ class Adjoint(Kernel):
         return self._joined(Kernel.explain)
 
     def _joined(self, show: Callable[[Kernel], str]) -> str:
-        return "\n\n".join(map(show, self._launched()))
-
-    def _launched(self) -> list[Part]:
-        if not self.steps:
+        if not self.launched:
             raise LaunchError(f"{self.name} has no compiled form to show", "launch it first")
-        return self.steps
+        return "\n\n".join(map(show, self.launched))
 
 
 class Part(Kernel):
@@ -116,12 +122,20 @@ class Part(Kernel):
         self.step = step
         self.name = step.kernel.name
         self.captured = captured
+        self.shared = [Part(adjoint, s, captured) for s in step.shared]
+        """What is launched instead where the grid would leave a device idle."""
+
+    def of(self, step: Step) -> Part:
+        return next((p for p in self.shared if p.step is step), self)
 
     @property
     def parameters(self) -> list[Parameter]:
-        names = self.step.kernel.param_names
-        own = self.adjoint.parameters
-        return [*own, *(Parameter(name, int32) for name in names[len(own) :])]
+        own, kernel = self.adjoint.parameters, self.step.kernel
+        extra = list(zip(kernel.param_names, kernel.params, strict=True))[len(own) :]
+        return [
+            *own,
+            *(Parameter(name, ANY if isinstance(p.type, ArrayType) else int32) for name, p in extra),
+        ]
 
     def is_current(self) -> bool:
         """Whether it is made of what captured names mean now."""
@@ -143,16 +157,28 @@ class Part(Kernel):
         kernel.captured = self.captured
         return kernel
 
-    def numbers(self, dims: Sequence[int], args: Sequence[Any]) -> tuple[tuple[int, ...] | None, list[int]]:
-        """The dimensions that it is launched over, None for those of the forward launch, and its last arguments.
-        `dims`: of the forward launch; `args`: of the adjoint."""
-        from tegula.passes.gradient import evaluate
 
-        step, values = self.step, dict(zip(self.step.known, args, strict=True))
-        counts = [evaluate(x, dims, values) for x in step.counts]
-        if step.grid is None:
-            return None, counts
-        return (*(max(0, evaluate(x, dims, values)) for x in step.grid), dims[-1]), counts
+def launches(
+    steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any]
+) -> Iterator[tuple[Part, tuple[int, ...] | None, tuple[Any, ...]]]:
+    """What is launched for the steps of an adjoint: a kernel, its dimensions (None: those of the forward) and its
+    arguments. `dims`: of the forward launch; `args`: of the adjoint, ours."""
+    from tegula.passes.gradient import Launch
+
+    where = next((a.device for a in args if isinstance(a, array)), CPU)
+    made = Launch(dims, dict(zip(steps[0].step.known, args, strict=True)), BUSY * where.sm_count or BUSY_CPU)
+    rows: dict[Any, array] = {}
+    steps[0].adjoint.launched.clear()
+    for part in steps:
+        for step in made.steps(part.step):
+            for p in step.partials:
+                if p not in rows:
+                    rows[p] = wrap(allocate(made.numbers(p.shape), p.dtype, where), p.dtype, where)
+            extra = (*made.numbers(step.counts), *(rows[p] for p in step.partials))
+            grid = None if step.grid is None else (*made.numbers(step.grid), dims[-1])
+            if grid is None or 0 not in grid:
+                steps[0].adjoint.launched.append(part.of(step))
+                yield part.of(step), grid, (*args, *extra)
 
 
 def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:

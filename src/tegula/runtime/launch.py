@@ -15,7 +15,7 @@ import numpy as np
 from tegula.backend import pool
 from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
-from tegula.runtime.adjoint import Adjoint, adjoint_of, gradients
+from tegula.runtime.adjoint import Adjoint, adjoint_of, gradients, launches
 from tegula.runtime.array import array, launch_id
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, get_device, switch
@@ -194,11 +194,11 @@ def launch_adjoint(
     steps = adjoint.steps_for(wanted_form(adjoint, shape, args))
     if check is not None:
         check(adjoint)
-    for step in steps if shape.blocks else ():
-        grid, counts = step.numbers(shape.dims, args)
-        made = shape if grid is None else plan(grid, shape.launch.block_dim, shape.device)
-        compiled, packed, _ = resolve(step, made, (*args, *counts))
-        compiled.launch(made.blocks, packed, (*args, *given), stream, True)
+    if shape.blocks:
+        for part, grid, passed in launches(steps, shape.dims, args):
+            made = shape if grid is None else plan(grid, shape.launch.block_dim, shape.device)
+            compiled, packed, _ = resolve(part, made, passed)
+            compiled.launch(made.blocks, packed, (*passed, *given), stream, True)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:

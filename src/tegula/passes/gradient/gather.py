@@ -9,22 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tegula.ir import Kernel, LaunchClass, Op, Region, Value
+from tegula.dataclass import replace
+from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For, While, Yield
-from tegula.ops.convert import Cast
-from tegula.ops.gradient import GradientBuilder
 from tegula.ops.lane import Tid
 from tegula.ops.linear import TileMatmul
-from tegula.ops.tile import TileAtomic, TileFull, TileLoad, TileMap, TilePermute, TileStore
+from tegula.ops.tile import TileAtomic, TileStore
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.owners import accesses_of, apart_in_blocks, thread_indices
-from tegula.passes.gradient.steps import Extent, Step, known_to_host
-from tegula.passes.simplify import simplify
+from tegula.passes.gradient.partials import (
+    can_be_partial,
+    column,
+    finished,
+    name_of,
+    share_out,
+    summing,
+    tile_of,
+)
+from tegula.passes.gradient.steps import Dim, Extent, Partials, Share, Step, Times, known_to_host
+from tegula.passes.gradient.sums import SumBuilder, constant, summed_in
 from tegula.passes.window import apart, moves_on, window
 from tegula.rewrite import clone_op, erase_dead
-from tegula.types import DType, ElementType, TileType, float32, int32, scalar_of, with_scalar
+from tegula.types import ArrayType, TileType, int32, scalar_of
 from tegula.verify import verify
 
 MOST_DIMS = 3
@@ -44,8 +52,10 @@ def gather(adjoint: Kernel, arrays: Sequence[Value]) -> list[Step]:
             steps += _of_array(adjoint, array)
     erase_dead(adjoint, objects=True)
     verify(adjoint)
-    rest = Step(adjoint, tuple(adjoint.params))
-    return steps if steps and len(adjoint.body.ops) == 1 else [*steps, rest]
+    if steps and len(adjoint.body.ops) == 1:
+        return steps
+    shared = share_out(adjoint, arrays)
+    return [*steps, *(shared or [Step(adjoint, tuple(adjoint.params))])]
 
 
 def _of_array(adjoint: Kernel, array: Value) -> list[Step]:
@@ -88,8 +98,28 @@ class _Owner:
         """The step; _NoOwner if there is none."""
         self._find_owner()
         needed = self._needed()
-        made = self._built(needed)
-        return made
+        for loop, backwards in self.backwards.items():
+            index = loop.regions[0].args[0]
+            if any(index in _free(op) and not set(op.results) & set(backwards) for op in needed):
+                backwards.clear()  # the index counts by itself too
+        whole = Step(*self._built(needed, False))
+        missing = [k for k in range(self.blocks) if k not in self.components]
+        if not missing or len(self.grid) == MOST_DIMS or not can_be_partial(self.atomic):
+            return whole
+        shares = Share((Dim(missing[0]),), tuple(self.grid), "shares")
+        wide = scalar_of(summed_in(tile_of(self.atomic).dtype))
+        tiles = Share(tuple(self.grid), (), "total")
+        partials = Partials(wide, (shares, Times(tile_of(self.atomic).size, tiles)))
+        first = Step(*self._built(needed, True), (partials,))
+        owners = [(self._values(owner), extent) for owner, extent in zip(self.owners, self.grid, strict=True)]
+        last = summing(self.adjoint, self.atomic, shares, partials, owners)
+        return replace(whole, shared=(first, last))
+
+    def _values(self, owner: int | Op) -> list[Value]:
+        """The values that are an owner's place in a dimension of its grid."""
+        if isinstance(owner, int):
+            return [v for v, k in self.numbers.items() if k == owner]
+        return self.backwards[owner] or owner.regions[0].args[:1]
 
     # Whose tile it is ------------------------------------------------------------------------------------------------
 
@@ -105,7 +135,7 @@ class _Owner:
                     if number not in self.components:
                         self.components.append(number)
                         self.owners.append(number)
-                        self.grid.append(number)
+                        self.grid.append(Dim(number))
                 elif value in indices:
                     self._across(indices[value])
                 elif not known_to_host(value):
@@ -117,7 +147,7 @@ class _Owner:
         if loop in self.across:
             return
         start, stop, step = loop.operands[:3]
-        if _constant(start) != 0 or _constant(step) != 1 or not known_to_host(stop) or stop.type != int32:
+        if constant(start) != 0 or constant(step) != 1 or not known_to_host(stop) or stop.type != int32:
             raise _NoOwner("how often a loop runs is not known before the launch")
         self.across.append(loop)
         self.owners.append(loop)
@@ -129,7 +159,7 @@ class _Owner:
             and op.operands[1] is loop.regions[0].args[0]
             and isinstance(op.operands[0].owner, S.Sub)
             and op.operands[0].owner.operands[0] is stop
-            and _constant(op.operands[0].owner.operands[1]) == 1
+            and constant(op.operands[0].owner.operands[1]) == 1
         ]
 
     # What it depends on ----------------------------------------------------------------------------------------------
@@ -206,72 +236,77 @@ class _Owner:
 
     # The kernel ------------------------------------------------------------------------------------------------------
 
-    def _built(self, needed: Sequence[Op]) -> Step:
+    def _built(
+        self, needed: Sequence[Op], share: bool
+    ) -> tuple[Kernel, tuple[Value, ...], tuple[Extent, ...], tuple[Extent, ...]]:
+        """The kernel, and what else a step has of it. `share`: blocks have a share of the first missing component each,
+        the last dimension of the grid, and write to an array of partial sums."""
         inner = [loop for loop in self.loops if loop not in self.across]
         missing = [k for k in range(self.blocks) if k not in self.components]
-        params = self.adjoint.params
-        body = Region([*(p.type for p in params), *(int32 for _ in missing)])
+        params, tile = self.adjoint.params, tile_of(self.atomic)
+        grid, counts = tuple(self.grid), tuple[Extent, ...](Dim(k) for k in missing)
+        names = [f"blocks_{k}" for k in missing]
+        arrays: list[ArrayType] = []
+        if share:
+            length, shares = (Share(counts[:1], grid, what) for what in ("length", "shares"))
+            counts, grid = (*counts, length, *grid[1:]), (*grid, shares)
+            names += ["share", *(f"extent_{k}" for k in range(len(grid) - 2)), "partials"]
+            arrays.append(ArrayType(scalar_of(summed_in(tile.dtype)), 2))
+        body = Region([*(p.type for p in params), *(int32 for _ in counts), *arrays])
         mapping: dict[Value, Value] = dict(zip(params, body.args, strict=False))
-        made = _Builder(body, self.atomic.loc)
-        own = made.emit(Tid, [], {"count": len(self.grid) + 1})
-        made.levels = {v: 0 for v in (*body.args, *own)}
-        of_component: dict[int, Value] = {self.blocks: own[-1]}
+        numbers = body.args[len(params) :]
+        made = SumBuilder(body, self.atomic.loc)
+        *own, lane = made.emit(Tid, [], {"count": len(grid) + 1})
+        of_component = {self.blocks: lane}
         for place, owner in zip(own, self.owners, strict=False):
             if isinstance(owner, int):
                 of_component[owner] = place
             else:
-                of_loop = self.backwards[owner] or [owner.regions[0].args[0]]
-                mapping.update(dict.fromkeys(of_loop, place))
+                mapping.update(dict.fromkeys(self._values(owner), place))
         # Levels: 0 is the body, then a loop for each missing component, then the loops around the atomic.
-        regions = [body]
-        for component in missing:
-            region = Region([int32])
-            regions.append(region)
-            of_component[component] = region.args[0]
-            made.levels[region.args[0]] = len(regions) - 1
+        regions, bounds = [body], list[list[Value]]()
+        for component, count in zip(missing, numbers, strict=False):
+            regions.append(Region([int32]))
+            of_component[component] = regions[-1].args[0]
+            bounds.append([made.const(0, int32), count, made.const(1, int32)])
+        if share:
+            start = made.one(S.Mul, [own[-1], numbers[len(missing)]])
+            end = made.one(S.Min, [made.one(S.Add, [start, numbers[len(missing)]]), numbers[0]])
+            bounds[0][:2] = [start, end]
         for loop in inner:
             index = loop.regions[0].args[0]
-            region = Region([index.type])
-            regions.append(region)
-            mapping[index] = region.args[0]
-            made.levels[region.args[0]] = len(regions) - 1
+            regions.append(Region([index.type]))
+            mapping[index] = regions[-1].args[0]
         mapping |= {v: of_component[k] for v, k in self.numbers.items() if k in of_component}
+        made.levels = {v: 0 for v in (*body.args, *own, lane)}
+        made.levels |= {r.args[0]: k for k, r in enumerate(regions) if k}
         least = {loop: len(missing) + 1 + k for k, loop in enumerate(inner)}
         taken = {v for values in self.backwards.values() for v in values}
         for op in needed:
-            if any(r in taken for r in op.results):
-                continue
-            self._place(made, op, regions, mapping, least)
+            if not any(r in taken for r in op.results):
+                self._place(made, op, regions, mapping, least)
         if any(made.levels[mapping[v]] for v in (self.array, *self.at)):
             raise _NoOwner("its offsets are not multiples of block and loop indices")
-        self._sum(made, regions, mapping, inner, body.args[len(params) :])
-        launch = LaunchClass(
-            len(own),
-            self.adjoint.launch.block_dim,
-            (True,) * len(self.grid) + (False,),
-            True,
-            False,
-        )
-        names = [*self.adjoint.param_names, *(f"blocks_{k}" for k in missing)]
-        root = self.adjoint.param_names[params.index(memory_root(self.array))]
-        kernel = Kernel(
-            f"{self.adjoint.name}_of_{root}",
-            names,
-            body,
-            launch,
-            [*self.adjoint.access, *(None for _ in missing)],
-            self.adjoint.loc,
-        )
-        verify(kernel)
-        simplify(kernel)
-        erase_dead(kernel)
-        if not apart_in_blocks(kernel, accesses_of(kernel, mapping[memory_root(self.array)])):
+        bounds += [[mapping[v] for v in loop.operands[:3]] for loop in inner]
+        total = self._total(made, regions, bounds, mapping[self.tile])
+        if share:
+            at = [own[-1], column(made, own[:-1], numbers[len(missing) + 1 :][: len(own) - 2], tile.size)]
+            row = made.reshaped(total, (1, tile.size))
+            made.emit(TileStore, [numbers[-1], row, *at], {"bounds_check": False, "aligned": False})
+        else:
+            at = [mapping[v] for v in self.at]
+            made.add_to(mapping[self.array], total, at, self.atomic.attrs["bounds_check"])
+        made.emit(Yield, [])
+        name = name_of(self.adjoint, self.atomic) + "_in_shares" * share
+        kernel = finished(self.adjoint, name, [*self.adjoint.param_names, *names], body, len(grid))
+        root = mapping[memory_root(self.array)]
+        if not share and not apart_in_blocks(kernel, accesses_of(kernel, root)):
             raise _NoOwner("its tiles overlap")
-        return Step(kernel, tuple(params), tuple(self.grid), tuple(missing))
+        return kernel, tuple(params), grid, counts
 
     def _place(
         self,
-        made: _Builder,
+        made: SumBuilder,
         op: Op,
         regions: Sequence[Region],
         mapping: dict[Value, Value],
@@ -285,117 +320,33 @@ class _Owner:
         regions[level].append(copy)
         made.levels |= {v: level for v in copy.results}
 
-    def _sum(
+    def _total(
         self,
-        made: _Builder,
+        made: SumBuilder,
         regions: Sequence[Region],
-        mapping: dict[Value, Value],
-        inner: Sequence[Op],
-        counts: Sequence[Value],
-    ) -> None:
-        """Add up the tile over all loops, then to the array."""
-        value = mapping[self.tile]
-        t = value.type
-        assert isinstance(t, TileType)
+        bounds: Sequence[Sequence[Value]],
+        value: Value,
+    ) -> Value:
+        """The sum of a tile over all loops, whose bounds these are."""
+        tile = tile_of(self.atomic)
+        wide = TileType(summed_in(tile.dtype), tile.shape)
         made.region = regions[0]
-        total_type = TileType(_summed_in(t.dtype), t.shape)
-        total = made.zero(total_type)
-        carried = [total, *(Value(total_type, r) for r in regions[1:])]
+        carried = [made.zero(wide), *(Value(wide, r) for r in regions[1:])]
         for region, v in zip(regions[1:], carried[1:], strict=True):
             region.args.append(v)
         made.region = regions[-1]
-        total = made.grown(carried[-1], value, len(regions) - 1)
+        total = made.grown(carried[-1], value)
         for level in range(len(regions) - 1, 0, -1):
             made.emit(Yield, [total])
             made.region = regions[level - 1]
-            loop = level - 1 - len(counts)
-            if loop >= 0:
-                bounds = [mapping[v] for v in inner[loop].operands[:3]]
-            else:
-                bounds = [made.const(0, int32), counts[level - 1], made.const(1, int32)]
-            (total,) = made.emit(For, [*bounds, carried[level - 1]], None, [regions[level]])
-        array = mapping[self.array]
-        at = [mapping[v] for v in self.at]
-        attrs = {"bounds_check": self.atomic.attrs["bounds_check"], "aligned": False}
-        before = made.one(TileLoad, [array, made.const(0.0, t.dtype), *at], {**attrs, "shape": t.shape})
-        after = made.plus(made.converted(before, scalar_of(total_type.dtype)), total)
-        assert after is not None
-        made.emit(TileStore, [array, made.converted(after, scalar_of(t.dtype)), *at], attrs)
-        made.emit(Yield, [])
-
-
-class _Builder(GradientBuilder):
-    """Builds the kernel of an owner. `levels`: in how many loops each value is."""
-
-    __slots__ = ("levels",)
-
-    levels: dict[Value, int]
-
-    def grown(self, total: Value, more: Value, level: int) -> Value:
-        """total + more; a product is added by the op that makes it."""
-        assert isinstance(total.type, TileType)
-        scalar = scalar_of(total.type.dtype)
-        product = more.owner
-        if isinstance(product, TileMatmul) and _is_plain(product) and product.parent is self.region:
-            one = self.const(1.0, scalar)
-            x, y = (self.narrow(v, scalar) for v in product.operands[:2])
-            return self.one(TileMatmul, [x, y, total, one, one])
-        made = self.plus(total, self.converted(more, scalar))
-        assert made is not None
-        return made
-
-    def converted(self, tile: Value, to: DType) -> Value:
-        assert isinstance(tile.type, TileType)
-        return tile if scalar_of(tile.type.dtype) == to else self.as_scalar(tile, to)
-
-    def narrow(self, tile: Value, wide: DType) -> Value:
-        """What a tile was widened from, where the product that takes it would do that itself."""
-        owner = tile.owner
-        if isinstance(owner, TilePermute):
-            inner = self.narrow(owner.operands[0], wide)
-            return tile if inner is owner.operands[0] else self.one(TilePermute, [inner], owner.attrs)
-        source = widened_from(tile)
-        return tile if source is None or scalar_of(tile.type.dtype) != wide else source  # type: ignore[union-attr]
-
-
-def widened_from(tile: Value) -> Value | None:
-    """The tile of narrower floats that this one is, in a wider type."""
-    owner = tile.owner
-    if not isinstance(owner, TileMap) or len(owner.operands) != 1:
-        return None
-    (source,) = owner.operands
-    cast, *rest = owner.regions[0].ops
-    if not isinstance(cast, Cast) or len(rest) != 1 or rest[0].operands[0] is not cast.result:
-        return None
-    assert isinstance(source.type, TileType) and isinstance(tile.type, TileType)
-    narrow, wide = scalar_of(source.type.dtype), scalar_of(tile.type.dtype)
-    return source if narrow.is_float and wide.is_float and wide.bits > narrow.bits else None
-
-
-def _is_plain(product: Op) -> bool:
-    """Whether it is a product of two tiles and nothing else."""
-    zero = product.operands[2].owner
-    return (
-        _constant(product.operands[3]) == 1
-        and isinstance(zero, TileFull)
-        and _constant(zero.operands[0]) == 0
-        and scalar_of(product.operands[0].type.dtype).is_float  # type: ignore[union-attr]
-    )
+            operands = [*bounds[level - 1], carried[level - 1]]
+            (total,) = made.emit(For, operands, None, [regions[level]])
+        return total
 
 
 def _is_long(op: Op) -> bool:
     """Whether an op does more than a few operations for each element."""
     return any(isinstance(o, For | While | TileMatmul) for o in op.walk())
-
-
-def _summed_in(t: ElementType) -> ElementType:
-    """The type that sums of elements are made in."""
-    scalar = scalar_of(t)
-    return with_scalar(t, float32) if scalar.is_float and scalar.bits < 32 else t
-
-
-def _constant(value: Value) -> float | None:
-    return value.owner.attrs["value"] if isinstance(value.owner, S.Const) else None
 
 
 def _loops_around(op: Op) -> Iterator[Op]:

@@ -1,7 +1,8 @@
-"""The launches that an adjoint consists of."""
+"""The launches that an adjoint consists of, and the numbers that the host computes for them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,21 +16,59 @@ from tegula.ops.convert import Cast
 from tegula.ops.scalar import Const, Select
 from tegula.types import DType, to_numpy
 
-Extent = int | Value
-"""A number that the host knows before a launch: the length of a dimension of the forward launch, by its number, or a
-value of the adjoint kernel that follows from the arguments alone."""
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """The length of a dimension of the forward launch."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Blocks that are dealt out: `of` so many, in consecutive shares to one block each, in each of `beside` grids.
+    `what`: the number of "shares", their "length", or the "total"."""
+
+    of: tuple[Extent, ...]
+    beside: tuple[Extent, ...]
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """A number that many times."""
+
+    factor: int
+    of: Extent
+
+
+Extent = Dim | Share | Times | Value | int
+"""A number that the host knows before a launch. Values are of the adjoint kernel, and follow from its arguments."""
+
+
+class Partials:
+    """An array that lives as long as the adjoint runs, of sums that a later step adds up: one row for each share."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, dtype: DType, shape: tuple[Extent, ...]) -> None:
+        self.dtype = dtype
+        self.shape = shape
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One launch of an adjoint. `grid`: its blocks, in each dimension; None: the grid of the forward launch. `counts`:
-    int32 arguments that follow those of the adjoint kernel. `known`: the parameters of the adjoint kernel, which the
-    extents are values of."""
+    """One launch of an adjoint. `known`: the parameters of the adjoint kernel, which extents may be values of. `grid`:
+    its blocks, in each dimension; None: the grid of the forward launch. `counts`: int32 arguments that follow those of
+    the adjoint kernel, `partials`: arrays that follow them. `shared`: what is launched instead where the grid would
+    leave a device idle."""
 
     kernel: Kernel
     known: tuple[Value, ...]
     grid: tuple[Extent, ...] | None = None
     counts: tuple[Extent, ...] = ()
+    partials: tuple[Partials, ...] = ()
+    shared: tuple[Step, ...] = ()
 
 
 PURE = (Const, ArrayShape, Elementwise, Cast, Select)
@@ -49,12 +88,46 @@ def known_to_host(value: Value) -> bool:
     )
 
 
-def evaluate(extent: Extent, dims: Sequence[int], arguments: Mapping[Value, Any]) -> int:
-    """The number that an extent is. `dims`: of the forward launch; `arguments`: by parameter of the adjoint kernel,
-    numbers and arrays."""
-    if isinstance(extent, int):
-        return dims[extent]
-    return int(_value(extent, arguments)[0])
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch of the forward kernel: its dimensions, the adjoint's arguments by parameter, and how many blocks keep
+    the device busy."""
+
+    dims: Sequence[int]
+    arguments: Mapping[Value, Any]
+    busy: int
+
+    def number(self, extent: Extent) -> int:
+        """The number that an extent is; not negative."""
+        if isinstance(extent, int):
+            return extent
+        if isinstance(extent, Dim):
+            return self.dims[extent.number]
+        if isinstance(extent, Times):
+            return extent.factor * self.number(extent.of)
+        if isinstance(extent, Share):
+            return self._shared(extent)
+        return max(0, int(_value(extent, self.arguments)[0]))
+
+    def numbers(self, extents: Sequence[Extent]) -> tuple[int, ...]:
+        return tuple(self.number(x) for x in extents)
+
+    def _shared(self, share: Share) -> int:
+        total = math.prod(self.numbers(share.of))
+        if share.what == "total":
+            return total
+        shares = min(total, max(1, self.busy // max(1, math.prod(self.numbers(share.beside)))))
+        length = -(-total // max(1, shares))
+        return length if share.what == "length" else -(-total // max(1, length))
+
+    def steps(self, step: Step) -> tuple[Step, ...]:
+        """What is launched for a step."""
+        if not step.shared or step.grid is None:
+            return (step,)
+        blocks, divided = math.prod(self.numbers(step.grid)), self.numbers(step.shared[0].grid or ())
+        large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in step.shared for p in s.partials)
+        useful = 2 * blocks <= self.busy and blocks < math.prod(divided)
+        return step.shared if useful and not large else (step,)
 
 
 def _value(value: Value, arguments: Mapping[Value, Any]) -> np.ndarray:

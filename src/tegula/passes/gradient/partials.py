@@ -1,0 +1,216 @@
+"""Gradients that all blocks add to, such as those of weights: a block adds up what a share of the forward blocks adds,
+in a loop over them, and writes its sum to a row of its own; then the rows are added up, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.ir import Kernel, LaunchClass, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayView
+from tegula.ops.control import For, Yield
+from tegula.ops.lane import Tid
+from tegula.ops.tile import TileAtomic, TileLoad, TileStore
+from tegula.passes.gradient.activity import memory_root
+from tegula.passes.gradient.owners import accesses_of, thread_indices
+from tegula.passes.gradient.steps import Dim, Extent, Partials, Share, Step, known_to_host
+from tegula.passes.gradient.sums import SumBuilder, summed_in
+from tegula.passes.simplify import simplify
+from tegula.rewrite import clone_op, erase_dead
+from tegula.types import ArrayType, DType, TileType, int32, scalar_of
+from tegula.verify import verify
+
+ROWS, COLUMNS = 64, 32
+"""The rows that a block adds up at a time, and the most columns."""
+MOST_PER_LANE = 96
+"""Elements of sums that a lane may hold from block to block."""
+
+
+def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[Step] | None:
+    """The steps in the place of an adjoint kernel: one in which a block runs a share of the forward blocks and adds up
+    what all of them add to the same tiles of the given gradient arrays, and one for each such sum. `always`: however
+    large the sums are. None where there are none; the kernel is used up otherwise."""
+    found = _sums(adjoint, arrays, always)
+    if not found:
+        return None
+    blocks = tuple(Dim(k) for k in range(adjoint.launch.ndim - 1))
+    shares, length, total = (Share(blocks, (), what) for what in ("shares", "length", "total"))
+    partials = tuple(
+        Partials(scalar_of(summed_in(tile_of(op).dtype)), (shares, tile_of(op).size)) for op in found
+    )
+    known = tuple(adjoint.params)
+    sums = [summing(adjoint, op, shares, p, []) for op, p in zip(found, partials, strict=True)]
+    counts = (length, total, *blocks[1:])
+    return [Step(_shared(adjoint, found), known, (shares,), counts, partials), *sums]
+
+
+def tile_of(op: Op) -> TileType:
+    """The type of what an atomic adds."""
+    t = op.operands[1].type
+    assert isinstance(t, TileType)
+    return t
+
+
+def _sums(adjoint: Kernel, arrays: Sequence[Value], always: bool) -> list[Op]:
+    """The atomics that add to the same tile in every block."""
+    launch = adjoint.launch
+    if not launch.last_is_block or launch.partial:
+        return []
+    found: list[Op] = []
+    for array in arrays:
+        ops = accesses_of(adjoint, array)
+        if all(_is_sum(op) and op.parent is adjoint.body for op in ops):
+            found += ops
+    if not always and sum(tile_of(op).size for op in found) > MOST_PER_LANE * launch.block_dim:
+        return []
+    return found
+
+
+def _is_sum(op: Op) -> bool:
+    """Whether an op adds to a tile that only the arguments place."""
+    if not isinstance(op, TileAtomic) or op.attrs["op"] != "add":
+        return False
+    array, _, *at = op.operands
+    while isinstance(array.owner, ArrayView):
+        at += array.owner.operands[1:]
+        array = array.owner.operands[0]
+    return can_be_partial(op) and all(map(known_to_host, at))
+
+
+def can_be_partial(atomic: Op) -> bool:
+    """Whether what an atomic adds has a place in rows of partial sums."""
+    return isinstance(tile_of(atomic).dtype, DType) and not tile_of(atomic).partial
+
+
+def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
+    """The adjoint kernel in a loop over a share of the forward blocks; partial sums go to its last parameters."""
+    launch, params = adjoint.launch, adjoint.params
+    dims = launch.ndim - 1
+    numbers = [int32] * (1 + dims)
+    rows = [ArrayType(scalar_of(summed_in(tile_of(op).dtype)), 2) for op in sums]
+    out = Region([*(p.type for p in params), *numbers, *rows])
+    mapping: dict[Value, Value] = dict(zip(params, out.args, strict=False))
+    length, total, *lengths = out.args[len(params) : len(params) + len(numbers)]
+    b = SumBuilder(out, adjoint.loc)
+    share, lane = b.emit(Tid, [], {"count": 2})
+    first = b.one(S.Mul, [share, length])
+    end = b.one(S.Min, [b.one(S.Add, [first, length]), total])
+    zeros = [b.zero(TileType(summed_in(tile_of(op).dtype), tile_of(op).shape)) for op in sums]
+    loop = Region([int32, *(z.type for z in zeros)])
+    b.region = loop
+    at, *totals = loop.args
+    components: list[Value] = []
+    for n in reversed(lengths):
+        components.insert(0, b.one(S.Mod, [at, n]))
+        at = b.one(S.FloorDiv, [at, n])
+    components.insert(0, at)
+    for value, k in thread_indices(adjoint).items():
+        mapping[value] = lane if k == dims else components[k]
+    for op in adjoint.body.ops[:-1]:
+        if op in sums:
+            k = sums.index(op)
+            totals[k] = b.grown(totals[k], mapping[op.operands[1]])
+        elif not isinstance(op, Tid):
+            loop.append(clone_op(op, mapping))
+    b.emit(Yield, totals)
+    b.region = out
+    made = b.emit(For, [first, end, b.const(1, int32), *zeros], None, [loop])
+    zero = b.const(0, int32)
+    for total, array in zip(made, out.args[-len(sums) :], strict=True):
+        assert isinstance(total.type, TileType)
+        row = b.reshaped(total, (1, total.type.size))
+        b.emit(TileStore, [array, row, share, zero], {"bounds_check": False, "aligned": False})
+    b.emit(Yield, [])
+    names = [
+        *adjoint.param_names,
+        *("share", "blocks", *(f"blocks_{k}" for k in range(1, dims))),
+        *(f"partials_{k}" for k in range(len(sums))),
+    ]
+    return finished(adjoint, adjoint.name, names, out, 1)
+
+
+def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dims: int) -> Kernel:
+    """A kernel of an adjoint, launched over so many dimensions of blocks."""
+    launch = LaunchClass(dims + 1, adjoint.launch.block_dim, (True,) * dims + (False,), True, False)
+    access = [*adjoint.access, *(None for _ in names[len(adjoint.access) :])]
+    kernel = Kernel(name, names, body, launch, access, adjoint.loc)
+    verify(kernel)
+    simplify(kernel)
+    erase_dead(kernel)
+    return kernel
+
+
+def summing(
+    adjoint: Kernel,
+    atomic: Op,
+    shares: Extent,
+    partials: Partials,
+    owners: Sequence[tuple[Sequence[Value], Extent]],
+) -> Step:
+    """The step that adds rows of partial sums to what an atomic adds to. `owners`: the values that say where its tile
+    lies, and how many of each there are; a row holds one tile after the other. A block has some columns of a tile."""
+    tile, params = tile_of(atomic), adjoint.params
+    wide = scalar_of(summed_in(tile.dtype))
+    last = tile.shape[-1]
+    columns = next(n for n in range(min(COLUMNS, last), 0, -1) if last % n == 0)
+    extents = [extent for _, extent in owners]
+    body = Region([*(p.type for p in params), int32, *(int32 for _ in extents[1:]), ArrayType(wide, 2)])
+    mapping: dict[Value, Value] = dict(zip(params, body.args, strict=False))
+    rows, *lengths, array = body.args[len(params) :]
+    b = SumBuilder(body, atomic.loc)
+    *places, piece, _ = b.emit(Tid, [], {"count": len(owners) + 2})
+    for (values, _), place in zip(owners, places, strict=True):
+        mapping.update(dict.fromkeys(values, place))
+    within = b.one(S.Mul, [piece, b.const(columns, int32)])
+    first = b.one(S.Add, [column(b, places, lengths, tile.size), within])
+    start = b.zero(TileType(wide, (columns,)))
+    loop = Region([int32, start.type])
+    b.region = loop
+    row, total = loop.args
+    attrs = {"shape": (ROWS, columns), "bounds_check": True, "aligned": False}
+    part = b.one(TileLoad, [array, b.const(0.0, wide), row, first], attrs)
+    b.emit(Yield, [b.grown(total, b.summed(part, 0))])
+    b.region = body
+    bounds = [b.const(0, int32), rows, b.const(ROWS, int32)]
+    (total,) = b.emit(For, [*bounds, start], None, [loop])
+    at: list[Value] = []
+    for k in reversed(range(len(tile.shape))):
+        n = b.const(tile.shape[k], int32)
+        at.insert(0, b.one(S.Mod, [within, n]) if k else within)
+        within = b.one(S.FloorDiv, [within, n])
+    target, *offsets = (_copied(b, v, mapping) for v in (atomic.operands[0], *atomic.operands[2:]))
+    to = [b.one(S.Add, [offset, x]) for offset, x in zip(offsets, at, strict=True)]
+    shape = (*(1 for _ in tile.shape[1:]), columns)
+    b.add_to(target, b.reshaped(total, shape), to, atomic.attrs["bounds_check"])
+    b.emit(Yield, [])
+    names = [*adjoint.param_names, "shares", *(f"extent_{k}" for k in range(len(lengths))), "partials"]
+    kernel = finished(adjoint, name_of(adjoint, atomic), names, body, len(owners) + 1)
+    grid = (*extents, tile.size // columns)
+    return Step(kernel, tuple(params), grid, (shares, *extents[1:]), (partials,))
+
+
+def column(b: SumBuilder, places: Sequence[Value], lengths: Sequence[Value], size: int) -> Value:
+    """Where the tile of an owner, at these places of the grid, begins in a row. `lengths`: of the grid's dimensions but
+    the first."""
+    if not places:
+        return b.const(0, int32)
+    number, *others = places
+    for place, length in zip(others, lengths, strict=True):
+        number = b.one(S.Add, [b.one(S.Mul, [number, length]), place])
+    return b.one(S.Mul, [number, b.const(size, int32)])
+
+
+def name_of(adjoint: Kernel, atomic: Op) -> str:
+    """The name of a kernel for the sum that an atomic adds to."""
+    return f"{adjoint.name}_of_{adjoint.param_names[adjoint.params.index(memory_root(atomic.operands[0]))]}"
+
+
+def _copied(b: SumBuilder, value: Value, mapping: dict[Value, Value]) -> Value:
+    """A value that follows from the arguments, computed again."""
+    if value not in mapping:
+        op = value.owner
+        assert isinstance(op, Op) and not isinstance(op, Tid)
+        for operand in op.operands:
+            _copied(b, operand, mapping)
+        b.region.append(clone_op(op, mapping))
+    return mapping[value]

@@ -1,0 +1,106 @@
+"""Sums of tiles over the rounds of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.ir import Op, Value
+from tegula.ops.convert import Cast
+from tegula.ops.gradient import GradientBuilder
+from tegula.ops.linear import TileMatmul
+from tegula.ops.scalar import Const
+from tegula.ops.tile import TileFull, TileLoad, TileMap, TilePermute, TileReshape, TileStore
+from tegula.types import ArrayType, DType, ElementType, TileType, float32, scalar_of, with_scalar
+
+
+class SumBuilder(GradientBuilder):
+    """Builds kernels that add up tiles. `levels`: in how many loops each value is."""
+
+    __slots__ = ("levels",)
+
+    levels: dict[Value, int]
+
+    def grown(self, total: Value, more: Value) -> Value:
+        """total + more; a product is added by the op that makes it."""
+        assert isinstance(total.type, TileType)
+        scalar = scalar_of(total.type.dtype)
+        product = more.owner
+        if isinstance(product, TileMatmul) and is_plain(product) and product.parent is self.region:
+            one = self.const(1.0, scalar)
+            x, y = (self.narrow(v, scalar) for v in product.operands[:2])
+            return self.one(TileMatmul, [x, y, total, one, one])
+        made = self.plus(total, self.converted(self.unrounded(more, scalar), scalar))
+        assert made is not None
+        return made
+
+    def add_to(self, array: Value, total: Value, at: Sequence[Value], bounds_check: bool) -> None:
+        """array[at] += total, rounded once."""
+        t, wide = array.type, total.type
+        assert isinstance(t, ArrayType) and isinstance(wide, TileType)
+        attrs = {"bounds_check": bounds_check, "aligned": False}
+        zero = self.const(0.0, t.dtype)
+        before = self.one(TileLoad, [array, zero, *at], {**attrs, "shape": wide.shape})
+        after = self.plus(self.converted(before, scalar_of(wide.dtype)), total)
+        assert after is not None
+        self.emit(TileStore, [array, self.converted(after, scalar_of(t.dtype)), *at], attrs)
+
+    def converted(self, tile: Value, to: DType) -> Value:
+        assert isinstance(tile.type, TileType)
+        return tile if scalar_of(tile.type.dtype) == to else self.as_scalar(tile, to)
+
+    def unrounded(self, tile: Value, wide: DType) -> Value:
+        """What a tile was rounded from, of a type that sums are made in."""
+        owner = tile.owner
+        if isinstance(owner, TilePermute | TileReshape):
+            inner = self.unrounded(owner.operands[0], wide)
+            return tile if inner is owner.operands[0] else self.one(type(owner), [inner], owner.attrs)
+        source = cast_from(tile)
+        return tile if source is None or _scalar(source) != wide else source
+
+    def narrow(self, tile: Value, wide: DType) -> Value:
+        """What a tile was widened from, where the product that takes it would do that itself."""
+        owner = tile.owner
+        if isinstance(owner, TilePermute):
+            inner = self.narrow(owner.operands[0], wide)
+            return tile if inner is owner.operands[0] else self.one(TilePermute, [inner], owner.attrs)
+        source = cast_from(tile)
+        if source is None or _scalar(tile) != wide or not _scalar(source).is_float:
+            return tile
+        return source if _scalar(source).bits < wide.bits else tile
+
+
+def cast_from(tile: Value) -> Value | None:
+    """The tile of floats that this one is in another type."""
+    owner = tile.owner
+    if not isinstance(owner, TileMap) or len(owner.operands) != 1:
+        return None
+    cast, *rest = owner.regions[0].ops
+    if not isinstance(cast, Cast) or len(rest) != 1 or rest[0].operands[0] is not cast.result:
+        return None
+    return owner.operands[0] if _scalar(owner.operands[0]).is_float else None
+
+
+def _scalar(tile: Value) -> DType:
+    assert isinstance(tile.type, TileType)
+    return scalar_of(tile.type.dtype)
+
+
+def is_plain(product: Op) -> bool:
+    """Whether it is a product of two tiles and nothing else."""
+    zero = product.operands[2].owner
+    return (
+        constant(product.operands[3]) == 1
+        and isinstance(zero, TileFull)
+        and constant(zero.operands[0]) == 0
+        and scalar_of(product.operands[0].type.dtype).is_float  # type: ignore[union-attr]
+    )
+
+
+def summed_in(t: ElementType) -> ElementType:
+    """The type that sums of elements are made in."""
+    scalar = scalar_of(t)
+    return with_scalar(t, float32) if scalar.is_float and scalar.bits < 32 else t
+
+
+def constant(value: Value) -> float | None:
+    return value.owner.attrs["value"] if isinstance(value.owner, Const) else None
