@@ -130,6 +130,7 @@ __all__ = [
     *("RunError", "ScopedDevice", "TegulaError", "TuningError"),
     *("array", "array1d", "array2d", "array3d", "array4d", "clone", "config", "constant", "copy", "empty"),
     *(
+        "elect",
         "empty_like",
         "from_dlpack",
         "from_numpy",

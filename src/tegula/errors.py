@@ -319,7 +319,10 @@ class OuterTileInRole(CompileError):
 
     CODE = "role-outer-tile"
     MESSAGE = "{role} uses a {kind} that was made before the roles"
-    HELP = "make it inside the role; tiles go from one role to another through pipes"
+    HELP = (
+        "make it inside the role; tiles go from one role to another through pipes, or by hand through "
+        'tg.tile_empty(..., storage="shared")'
+    )
 
 
 class PipeEnds(CompileError):
@@ -344,6 +347,22 @@ class ProductInFlight(CompileError):
     CODE = "product-in-flight"
     MESSAGE = "{what} while a product that {role} it is in flight"
     HELP = "call tg.tile_matmul_wait() before"
+
+
+class ElectedBody(CompileError):
+    """Something in `if tg.elect():` that one thread cannot do by itself."""
+
+    CODE = "elected-body"
+    MESSAGE = "{what} is not for one thread of a role"
+    HELP = "one thread waits, arrives, announces bytes and starts copies, in loops and branches; the rest goes outside"
+
+
+class BulkAccess(CompileError):
+    """An asynchronous copy that this GPU, or this array, cannot do."""
+
+    CODE = "bulk-access"
+    MESSAGE = "{what}"
+    HELP = "copy with tg.tile_load and tg.tile_store, or let a pipe choose: tg.tile_pipe_load"
 
 
 class PoppedTileChanged(CompileError):
@@ -463,11 +482,16 @@ class Deadlock(RunError):
 
     CODE = "deadlock"
 
-    def __init__(self, kernel: str, block: int, waits: Sequence[tuple[Location, str]]) -> None:
+    def __init__(
+        self, kernel: str, block: int, waits: Sequence[tuple[Location, str]], pipes: bool = True
+    ) -> None:
+        """`pipes`: whether all wait for pipes."""
         self.waits = list(waits)
         loc, first = waits[0]
         text = f"no role can go on: {first} (in block {block} of kernel {kernel})"
-        super().__init__(text, loc, "a pipe must be filled as often as each of its consumers pops it")
+        of_pipes = "a pipe must be filled as often as each of its consumers pops it"
+        of_barriers = "each phase that is waited for must have its arrivals, and the bytes that are announced"
+        super().__init__(text, loc, of_pipes if pipes else of_barriers)
         self.notes += self.waits[1:]
 
 

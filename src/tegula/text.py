@@ -27,6 +27,7 @@ from tegula.types import (
     ElementType,
     MatType,
     MbarrierType,
+    NamedBarrierType,
     PipeType,
     StackType,
     TileType,
@@ -36,7 +37,10 @@ from tegula.types import (
 
 INDENT = "  "
 _NAN = struct.pack(">d", math.nan)
-_TYPES = (DType, VecType, MatType, TileType, BufType, ArrayType, StackType, PipeType, MbarrierType)
+_TYPES = (
+    *(DType, VecType, MatType, TileType, BufType, ArrayType),
+    *(StackType, PipeType, MbarrierType, NamedBarrierType),
+)
 
 
 # Printing ---------------------------------------------------------------------------------------------------
@@ -448,5 +452,6 @@ _TYPE_PARSERS: dict[str, Callable[[list[str]], Type]] = {
     "array": lambda p: ArrayType(_element(p[0]), int(p[1])),
     "stack": lambda p: StackType(_element(p[0]), int(p[1])),
     "mbarrier": lambda p: MbarrierType(int(p[0])),
+    "named_barrier": lambda p: NamedBarrierType(int(p[0])),
     "pipe": lambda p: PipeType(_element(p[0]), _shape(p[1]), int(p[2])),
 }

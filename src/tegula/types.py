@@ -204,8 +204,27 @@ class MbarrierType:
         return f"mbarrier<{self.stages}>"
 
 
+@dataclass(frozen=True, slots=True)
+class NamedBarrierType:
+    """A barrier that counts `warps`."""
+
+    warps: int
+
+    def __str__(self) -> str:
+        return f"named_barrier<{self.warps}>"
+
+
 Type: TypeAlias = (
-    DType | VecType | MatType | TileType | BufType | ArrayType | StackType | PipeType | MbarrierType
+    DType
+    | VecType
+    | MatType
+    | TileType
+    | BufType
+    | ArrayType
+    | StackType
+    | PipeType
+    | MbarrierType
+    | NamedBarrierType
 )
 
 

@@ -13,7 +13,7 @@ from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While
-from tegula.ops.schedule import MbarrierArrive, MbarrierExpect, MbarrierWait
+from tegula.ops.schedule import MbarrierArrive, MbarrierExpect, MbarrierWait, NamedArrive, NamedSync
 
 Product = frozenset[tuple[Any, int]]
 """Atoms and their powers."""
@@ -298,7 +298,7 @@ def _within(op: Op, region: Region) -> bool:
 
 # The conditions ------------------------------------------------------------------------------------------------------
 
-ARRIVALS = (MbarrierArrive, MbarrierExpect)
+ARRIVALS = (MbarrierArrive, MbarrierExpect, NamedSync, NamedArrive)
 
 
 def check_counts(

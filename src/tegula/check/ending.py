@@ -9,6 +9,7 @@ from tegula.check.state import Warp, named
 from tegula.check.verdict import Refuted
 from tegula.ir import Op
 from tegula.ops import events as E
+from tegula.types import NamedBarrierType
 
 if TYPE_CHECKING:
     from tegula.check.machine import Run
@@ -37,10 +38,10 @@ def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
     """A phase that all have arrived at, and that does not end for want of bytes or by a wrong count."""
     for warp in stuck:
         event = run.traces[warp.role].steps[warp.step].events[warp.event]
-        if not isinstance(event, E.Wait):
+        if not isinstance(event, E.Wait | E.Pass):
             continue
         op = run.traces[warp.role].steps[warp.step].op
-        _, phase = run.phase(op, event.barrier, event.stage)
+        _, phase = run.phase(op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
         waits = ((op.loc, f"{run.who(warp)} waits here for phase {phase.number}"),)
         if phase.announced != phase.copied and (phase.pending == 0 or phase.copied):
             message = (
@@ -63,9 +64,9 @@ def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:
 def _blocked(run: Run, warp: Warp) -> tuple[Op, str]:
     done = run.traces[warp.role].steps[warp.step]
     event = done.events[warp.event]
-    if not isinstance(event, E.Wait):
+    if not isinstance(event, E.Wait | E.Pass):
         return done.op, f"{run.who(warp)} waits for the other threads of its role"
-    _, phase = run.phase(done.op, event.barrier, event.stage)
+    _, phase = run.phase(done.op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
     ended = [
         f"{role.name}, which {'has ended' if _role_ended(run, r) else 'waits too'}"
         for r, role in enumerate(run.roles)
@@ -86,6 +87,8 @@ def check_end(run: Run) -> None:
     """When all meet at the end, nothing is on its way."""
     known = [max(column) for column in zip(*(w.clock for w in run.warps), strict=True)]
     for phase in run.phases:
+        if isinstance(phase.barrier.type, NamedBarrierType):
+            continue  # who has come there and gone on leaves nothing behind
         if phase.pending != phase.count or phase.announced != phase.copied:
             assert phase.last is not None or phase.copies
             at = phase.last if phase.last is not None else phase.copies[-1][1]
@@ -107,8 +110,9 @@ def check_end(run: Run) -> None:
                 )
     for warp in run.warps:
         steps = run.traces[warp.role].steps
-        if known[warp.copies] < warp.copied or known[warp.products] < warp.started:
-            kind = E.CopyOut if known[warp.copies] < warp.copied else E.Issue
+        copying = known[warp.copies] < warp.copied or warp.open
+        if copying or known[warp.products] < warp.started:
+            kind = E.CopyOut if copying else E.Issue
             at = next(d.op for d in reversed(steps) if any(isinstance(e, kind) for e in d.events))
             raise Refuted(
                 "unfinished",

@@ -8,17 +8,13 @@ from tegula.check.verdict import Refuted
 from tegula.ir import Kernel, Op, Value
 from tegula.ops.group import Barrier
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
-from tegula.ops.schedule import BulkStore, MbarrierExpect, MbarrierNew, MbarrierReady
-from tegula.passes.groups import group_of
+from tegula.ops.schedule import MbarrierExpect, MbarrierNew, MbarrierReady
+from tegula.passes.name_barriers import NAMED_BARRIERS, named_barriers, own_barriers
 from tegula.passes.place_shared import Place
 from tegula.types import MbarrierType
 
 MOST_COUNTED = (1 << 20) - 1
 """Arrivals, and bytes, that a barrier counts in a phase. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
-NAMED_BARRIERS = 16
-"""PTX ISA, "bar, barrier"."""
-GROUP_BARRIERS = 8
-"""The first of those that the warp groups of bulk stores meet at."""
 REGISTERS, LEAST, MOST, STEP = 65536, 24, 256, 8
 """Of a multiprocessor; of a thread. PTX ISA, "setmaxnreg"."""
 
@@ -84,15 +80,13 @@ def _apart(places: Mapping[Value, Place]) -> None:
 def _named(kernel: Kernel, threads: int) -> None:
     """Named barriers are of one group each, and there are 16 of them."""
     taken: dict[int, Op] = {}
+    for barrier, number in named_barriers(kernel, threads).items():
+        assert isinstance(barrier.owner, Op)
+        if number < 0:
+            message = f"there is no named barrier left for {barrier.name or 'this one'}, a block has {NAMED_BARRIERS}"
+            raise Refuted("budget", message, barrier.owner.loc, "make fewer named barriers")
     for op in kernel.walk():
-        group = group_of(op, threads)
-        if isinstance(op, Barrier) and group.number and group.warps > 1:
-            names = [group.number]
-        elif isinstance(op, BulkStore):
-            names = [GROUP_BARRIERS + group.first // 4 + k for k in range(max(1, group.warp_groups))]
-        else:
-            continue
-        for name in names:
+        for name in own_barriers(op, threads):
             other = taken.setdefault(name, op)
             if name >= NAMED_BARRIERS:
                 message = f"this role has named barrier {name}, a block has {NAMED_BARRIERS}"

@@ -32,7 +32,8 @@ class Run:
         memory: Memory,
         record: bool = False,
     ) -> None:
-        """`barriers`: each with its stages and arrivals. `record`: whether to keep the steps."""
+        """`barriers`: each with its stages and arrivals, named ones with one stage. `record`: whether to keep the
+        steps."""
         self.roles, self.traces, self.memory = roles, traces, memory
         self.steps: list[Step] = []
         self.record = record
@@ -98,6 +99,8 @@ class Run:
         return at, self.phases[at]
 
     def wait(self, warp: Warp, op: Op, event: E.Wait) -> bool:
+        if event.elected and warp.number:
+            return True
         at, phase = self.phase(op, event.barrier, event.stage)
         before = warp.waits.get(at, 0)
         wanted = before - warp.first.setdefault(at, event.parity)
@@ -139,9 +142,26 @@ class Run:
     def arrive(self, warp: Warp, op: Op, event: E.Arrive) -> bool:
         if event.elected and warp.number:
             return True
+        self._arrive(warp, op, event, 1 if event.elected else warp.weight)
+        return True
+
+    def come(self, warp: Warp, op: Op, event: E.Come) -> bool:
+        self._arrive(warp, op, E.Arrive(event.barrier, 0), warp.weight)
+        return True
+
+    def go_past(self, warp: Warp, op: Op, event: E.Pass) -> bool:
+        at, phase = self.phase(op, event.barrier, 0)
+        own = warp.arrivals[at] - 1
+        if phase.number == own:
+            return False
+        _join(warp.clock, phase.ended[own])
+        self._tick(warp)
+        self._note(warp, op, f"goes past meeting {own}", phase, own)
+        return True
+
+    def _arrive(self, warp: Warp, op: Op, event: E.Arrive, weight: int) -> None:
         at, phase = self.phase(op, event.barrier, event.stage)
         own = warp.arrivals.get(at, 0)
-        weight = 1 if event.elected else warp.weight
         if own != phase.number or weight > phase.pending:
             raise self._miscounted(warp, op, phase, own)
         warp.arrivals[at] = own + 1
@@ -152,7 +172,6 @@ class Run:
         phase.last = op
         self._note(warp, op, _arrives(event, weight), phase, phase.number)
         self._settle(phase, op)
-        return True
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, own: int) -> Refuted:
         who, where = self.who(warp), named(phase)
@@ -298,11 +317,17 @@ class Run:
     def copy_out(self, warp: Warp, op: Op, event: E.CopyOut) -> bool:
         if warp.number:
             return True
-        warp.copied += 1
+        group, warp.open = warp.copied + 1, not event.commit
         access = Access(
-            op, event.source, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.copies, warp.copied, -1
+            op, event.source, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.copies, group, -1
         )
         self._touch(warp, access)
+        warp.copied += event.commit
+        return True
+
+    def commit(self, warp: Warp, op: Op, event: E.Commit) -> bool:
+        if not warp.number:
+            warp.copied, warp.open = warp.copied + 1, False
         return True
 
     def copies_done(self, warp: Warp, op: Op, event: E.CopiesOutDone) -> bool:
@@ -396,5 +421,8 @@ _DO: dict[type, Callable[[Run, Warp, Op, Any], bool]] = {
     E.ProductsDone: Run.products_done,
     E.Meet: Run.meet,
     E.CopyOut: Run.copy_out,
+    E.Commit: Run.commit,
+    E.Come: Run.come,
+    E.Pass: Run.go_past,
     E.CopiesOutDone: Run.copies_done,
 }

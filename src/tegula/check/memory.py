@@ -120,7 +120,8 @@ def _private(a: Access, b: Access) -> bool:
 
 
 def _own(buffer: Value) -> bool:
-    return not (isinstance(buffer.owner, Op) and buffer.owner.attrs.get("pipe"))
+    attrs = buffer.owner.attrs if isinstance(buffer.owner, Op) else {}
+    return not attrs.get("pipe") or bool(attrs.get("by_hand"))
 
 
 def cuts(ranges: Mapping[Value, tuple[int, int, int]]) -> list[int]:

@@ -19,7 +19,7 @@ from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.control import For
 from tegula.ops.roles import Roles
-from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait
+from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait, NamedNew, arrivals_at
 from tegula.passes.groups import group_of
 from tegula.passes.place_shared import SharedMemory
 from tegula.passes.uniformity import Uniformity
@@ -40,7 +40,7 @@ class Spread(Protocol):
 
 def check_schedule(kernel: Kernel, spread: Spread) -> Verdict:
     """The verdict on a kernel as it is emitted."""
-    barriers = [op for op in kernel.walk() if isinstance(op, MbarrierNew)]
+    barriers = [op for op in kernel.walk() if isinstance(op, MbarrierNew | NamedNew)]
     if not barriers and not any(isinstance(op, Roles) for op in kernel.body.ops):
         return Verdict(PROVED)
     check = _Check(kernel, spread, barriers)
@@ -55,7 +55,7 @@ class _Check:
         self.kernel, self.spread = kernel, spread
         self.forms = Forms(kernel)
         self.program = Program(kernel, self.forms, spread.shared.places, spread.threads)
-        self.barriers = [(op.result, op.attrs["stages"], op.attrs["arrivals"]) for op in barriers]
+        self.barriers = [(op.result, op.attrs.get("stages", 1), arrivals_at(op.result)) for op in barriers]
         self.roles = [_role(region, spread.threads) for region in self.program.roles]
         self.cuts = cuts(_parts(spread.shared))
         self.launches, self.steps = 0, 0
@@ -196,7 +196,8 @@ def starts_copies_only(region: Region) -> bool:
 def _by_one_warp(op: Op) -> bool:
     assert isinstance(op, TileOp)
     reads = all(e.kind == "read" for e in op.effects())
-    return isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or (not op.COOPERATIVE and reads)
+    copies = isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or op.attrs.get("elected")
+    return bool(copies) or (not op.COOPERATIVE and reads)
 
 
 def _parts(shared: SharedMemory) -> dict[Value, tuple[int, int, int]]:

@@ -6,6 +6,7 @@ from tegula.check.memory import Clock
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
 from tegula.passes.groups import Group
+from tegula.types import NamedBarrierType
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Warp:
     """A warp that plays in a role; `weight`: how many it stands for. `entry`, `fences`, `products`, `copies`: its
     entries of clocks. `step`, `event`: where it is in the trace; `met`: whether those it waits for have come. `waits`,
     `arrivals`: how often it has done so at each barrier; `first`: the parity it first waited for. `started`, `copied`:
-    its products and copies out."""
+    its products and groups of copies out; `open`: whether it has started a copy that is in no group yet."""
 
     role: int
     weight: int
@@ -42,6 +43,7 @@ class Warp:
     arrivals: dict[int, int] = field(default_factory=dict[int, int])
     started: int = 0
     copied: int = 0
+    open: bool = False
 
 
 @dataclass(slots=True)
@@ -75,4 +77,6 @@ def plays(role: Role) -> list[int]:
 
 
 def named(phase: Phase) -> str:
+    if isinstance(phase.barrier.type, NamedBarrierType):
+        return phase.barrier.name or "a named barrier"
     return f"{phase.barrier.name or 'a barrier'}[{phase.stage}]"

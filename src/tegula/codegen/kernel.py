@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tegula.codegen import products, roles, tiles
+from tegula.codegen import barriers, products, roles, tiles
 from tegula.codegen.arrays import array_view, lower_access, thread_component
 from tegula.codegen.carried import CarriedTiles, join, offer
 from tegula.codegen.checks import check_access, check_division, check_uniform
@@ -36,6 +36,20 @@ from tegula.ops.debug import PrintTile
 from tegula.ops.lane import Lanes, LaneUniform, Tid, TileFromLanes, TileFromThread, TileToLanes
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
+from tegula.ops.schedule import (
+    BulkCommit,
+    BulkLoad,
+    BulkPut,
+    BulkWait,
+    FenceAsync,
+    MbarrierArrive,
+    MbarrierExpect,
+    MbarrierNew,
+    MbarrierWait,
+    NamedArrive,
+    NamedNew,
+    NamedSync,
+)
 from tegula.ops.stack import StackClear, StackNew, StackPop, StackPush
 from tegula.ops.tile import (
     TileArgReduce,
@@ -636,6 +650,16 @@ _RULES: dict[type[Op], Any] = {
     PipePush: _on_state(roles.pipe_push),
     PipePop: _on_state(roles.pipe_pop),
     PipeRelease: _on_state(roles.pipe_release),
+    MbarrierNew: _on_state(barriers.new),
+    MbarrierWait: _on_state(barriers.wait),
+    MbarrierArrive: _on_state(barriers.arrive),
+    MbarrierExpect: _on_state(barriers.expect),
+    BulkLoad: _on_state(barriers.load),
+    BulkPut: _on_state(barriers.put_tile),
+    NamedNew: _on_state(barriers.new),
+    NamedSync: _on_state(barriers.sync),
+    NamedArrive: _on_state(barriers.meet),
+    **dict.fromkeys((BulkCommit, BulkWait, FenceAsync), lambda walk, op: None),
     StackNew: _on_state(tiles.stack_new),
     StackPush: _on_state(tiles.stack_push),
     StackPop: _on_state(tiles.stack_pop),

@@ -17,8 +17,10 @@ from tegula.codegen.text import constant, register_type
 from tegula.codegen.tiles import materialise
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
-from tegula.ops.roles import WAITS, WARP, PipePop, ends, pipe_type
+from tegula.ops.roles import WARP, PipePop, ends, pipe_type
+from tegula.ops.schedule import arriving
 from tegula.ops.tile import TileLoad
+from tegula.passes.overlap import WAITING
 from tegula.passes.plan_memory import LINE
 from tegula.types import PipeType, TileType, element_bytes, scalar_of
 
@@ -26,7 +28,7 @@ STACK_BYTES = 1 << 18
 """Of the stack of a role. What is not touched takes no memory; a signal may need some kilobytes."""
 
 WORD = 8
-POINTER, ENDED, SITE, ITEM, OTHERS = (WORD * k for k in range(5))
+POINTER, ENDED, SITE, ITEM, OTHERS, STAGE = (WORD * k for k in range(6))
 """Of a role's control block: its stack pointer when it does not run, whether it has ended, what it waits for."""
 BLOCK_POINTER, MOVES = 0, WORD
 """Of what the roles share: the block's stack pointer while a role runs, how often a stage was filled or released."""
@@ -53,12 +55,12 @@ def _stage_bytes(t: PipeType) -> int:
 
 def lower_roles(s: State, op: Op, body: Body) -> None:
     """Start each role, then let them run in turn until all have ended; those that never wait have."""
-    names, waits = op.attrs["names"], any(isinstance(inner, WAITS) for inner in op.walk())
+    names, waits = op.attrs["names"], any(isinstance(inner, WAITING) for inner in op.walk())
     if waits:
         _unless_stuck(s)
     _connect(s, op)
-    crew = _words(s, "roles", MOVES // WORD + 1)
-    controls = [_words(s, f"{name}: waits", OTHERS // WORD + 1) for name in names]
+    crew = words(s, "roles", MOVES // WORD + 1)
+    controls = [words(s, f"{name}: waits", STAGE // WORD + 1) for name in names]
     places = [
         RoleAt(k, names, first * WARP, n * WARP, controls[k], crew)
         for k, (first, n) in enumerate(op.attrs["warps"])
@@ -98,10 +100,12 @@ def _connect(s: State, op: Op) -> None:
     """Note which roles share a pipe; all are empty."""
     for value, pipe in s.pipes.items():
         producers, consumers = ends(op, value)
-        counters = _words(s, f"{pipe.name}: counters", 1 + 2 * len(consumers))
+        counters = words(s, f"{pipe.name}: counters", 1 + 2 * len(consumers))
         s.pipes[value] = replace(
             pipe, counters=counters, producers=tuple(producers), consumers=tuple(consumers)
         )
+    for value, barriers in s.meetings.items():
+        s.meetings[value] = replace(barriers, roles=tuple(arriving(op, value)))
 
 
 def _turns(s: State, crew: str, controls: list[str]) -> None:
@@ -110,12 +114,12 @@ def _turns(s: State, crew: str, controls: list[str]) -> None:
     turn, check, stuck, done = (code.label(n) for n in ("turn", "check", "stuck", "all_ended"))
     code.jump(turn)
     code.place(turn)
-    before = _get(s, crew, MOVES)
+    before = get(s, crew, MOVES)
     for control in controls:
         run, skip = code.label("run"), code.label("skip")
         code.branch(_has_ended(s, control), skip, run)
         code.place(run)
-        code.line(f"call void @switch_stack(ptr {crew}, ptr {_get(s, control, POINTER, 'ptr')})")
+        code.line(f"call void @switch_stack(ptr {crew}, ptr {get(s, control, POINTER, 'ptr')})")
         code.jump(skip)
         code.place(skip)
     ended = "true"
@@ -123,7 +127,7 @@ def _turns(s: State, crew: str, controls: list[str]) -> None:
         ended = code.emit(f"and i1 {ended}, {_has_ended(s, control)}")
     code.branch(ended, done, check)
     code.place(check)
-    code.branch(code.emit(f"icmp eq i64 {before}, {_get(s, crew, MOVES)}"), stuck, turn)
+    code.branch(code.emit(f"icmp eq i64 {before}, {get(s, crew, MOVES)}"), stuck, turn)
     code.place(stuck)
     _report_waits(s, controls)
     code.line("ret void")
@@ -138,13 +142,13 @@ def _report_waits(s: State, controls: list[str]) -> None:
         waits, next = code.label("waits"), code.label("next")
         code.branch(_has_ended(s, control), next, waits)
         code.place(waits)
-        report(s, _get(s, control, SITE), [_get(s, control, ITEM), _get(s, control, OTHERS)])
+        report(s, get(s, control, SITE), [get(s, control, at) for at in (ITEM, OTHERS, STAGE)])
         code.jump(next)
         code.place(next)
 
 
 def _has_ended(s: State, control: str) -> str:
-    return s.code.emit(f"icmp ne i64 {_get(s, control, ENDED)}, 0")
+    return s.code.emit(f"icmp ne i64 {get(s, control, ENDED)}, 0")
 
 
 def _piece(s: State, name: str, size: int) -> str:
@@ -153,19 +157,19 @@ def _piece(s: State, name: str, size: int) -> str:
     return pointer
 
 
-def _words(s: State, name: str, count: int) -> str:
+def words(s: State, name: str, count: int) -> str:
     """Memory of so many words, all 0."""
     pointer = _piece(s, name, WORD * count)
     for k in range(count):
-        _put(s, pointer, WORD * k, "0")
+        put(s, pointer, WORD * k, "0")
     return pointer
 
 
-def _get(s: State, pointer: str, at: int, type: str = "i64") -> str:
+def get(s: State, pointer: str, at: int, type: str = "i64") -> str:
     return s.code.emit(f"load {type}, ptr {s.memory.bytes_offset(pointer, str(at))}, align {WORD}")
 
 
-def _put(s: State, pointer: str, at: int, value: str, type: str = "i64") -> None:
+def put(s: State, pointer: str, at: int, value: str, type: str = "i64") -> None:
     s.code.line(f"store {type} {value}, ptr {s.memory.bytes_offset(pointer, str(at))}, align {WORD}")
 
 
@@ -185,7 +189,7 @@ class _Frame:
         if not register.startswith("%"):
             return register
         if register not in self.known:
-            self.known[register] = _get(self.role, "%frame", WORD * len(self.passed), type)
+            self.known[register] = get(self.role, "%frame", WORD * len(self.passed), type)
             self.passed.append((type, register))
         return self.known[register]
 
@@ -209,7 +213,7 @@ def _lower_role(s: State, op: Op, at: RoleAt, body: Body) -> str:
     s.scratch.resize(scratch, plan)
     pointer = _piece(s, f"{name}: frame", WORD * len(frame.passed))
     for k, (type, register) in enumerate(frame.passed):
-        _put(s, pointer, WORD * k, register, type)
+        put(s, pointer, WORD * k, register, type)
     return pointer
 
 
@@ -241,6 +245,11 @@ def _hand_over(s: State, frame: _Frame, value: Value) -> None:
         pipe = s.pipes[value]
         stages, counters = frame.get("ptr", pipe.stages), frame.get("ptr", pipe.counters)
         r.pipes[value] = replace(pipe, stages=stages, counters=counters)
+    elif value in s.meetings:
+        barriers = s.meetings[value]
+        r.meetings[value] = replace(barriers, stages=frame.get("ptr", barriers.stages))
+    elif value in s.buffers:
+        r.buffers[value] = replace(s.buffers[value], pointer=frame.get("ptr", s.buffers[value].pointer))
     elif value in s.lanes:
         view = replace(s.lanes[value], pointer=frame.get("ptr", s.lanes[value].pointer))
         r.lanes[value] = replace(view, pointer=r.memory.at(view, [str(r.first_lane)]), shape=(r.block_dim,))
@@ -249,13 +258,13 @@ def _hand_over(s: State, frame: _Frame, value: Value) -> None:
 def _end(r: State) -> None:
     """Note that the role has ended, and leave for good."""
     assert r.role is not None
-    _put(r, r.role.control, ENDED, "1")
+    put(r, r.role.control, ENDED, "1")
     _leave(r, r.role)
 
 
 def _leave(r: State, at: RoleAt) -> None:
     """Let the block go on, until it lets this role go on."""
-    r.code.line(f"call void @switch_stack(ptr {at.control}, ptr {_get(r, at.crew, BLOCK_POINTER, 'ptr')})")
+    r.code.line(f"call void @switch_stack(ptr {at.control}, ptr {get(r, at.crew, BLOCK_POINTER, 'ptr')})")
 
 
 # Pipes ---------------------------------------------------------------------------------------------------------------
@@ -284,19 +293,19 @@ def _fill(r: State, op: Op, tile: Value) -> None:
 
     def room() -> tuple[str, str]:
         """Whether all consumers have released the stage, and which have not."""
-        filled, ok, late = _get(r, pipe.counters, 0), "true", "0"
+        filled, ok, late = get(r, pipe.counters, 0), "true", "0"
         for k, consumer in enumerate(pipe.consumers):
-            ahead = r.code.emit(f"sub i64 {filled}, {_get(r, pipe.counters, _released(k))}")
+            ahead = r.code.emit(f"sub i64 {filled}, {get(r, pipe.counters, _released(k))}")
             free = r.code.emit(f"icmp slt i64 {ahead}, {stages}")
             bit = r.code.emit(f"select i1 {free}, i64 0, i64 {1 << consumer}")
             ok, late = r.code.emit(f"and i1 {ok}, {free}"), r.code.emit(f"or i64 {late}, {bit}")
         return ok, late
 
     _wait(r, op, room, 0)
-    filled = _get(r, pipe.counters, 0)
+    filled = get(r, pipe.counters, 0)
     materialise(r, tile, _stage(r, value, filled))
     _count(r, pipe, 0)
-    _moved(r)
+    moved(r)
 
 
 def pipe_pop(r: State, op: Op) -> None:
@@ -306,18 +315,18 @@ def pipe_pop(r: State, op: Op) -> None:
     producers = str(sum(1 << k for k in pipe.producers))
 
     def full() -> tuple[str, str]:
-        popped, filled = _get(r, pipe.counters, at), _get(r, pipe.counters, 0)
+        popped, filled = get(r, pipe.counters, at), get(r, pipe.counters, 0)
         return r.code.emit(f"icmp slt i64 {popped}, {filled}"), producers
 
     _wait(r, op, full, at)
-    r.buffers[op.result] = _stage(r, value, _get(r, pipe.counters, at))
+    r.buffers[op.result] = _stage(r, value, get(r, pipe.counters, at))
     _count(r, pipe, at)
 
 
 def pipe_release(r: State, op: Op) -> None:
     value = op.operands[0]
     _count(r, r.pipes[value], _released(_position(r, value)))
-    _moved(r)
+    moved(r)
 
 
 def _position(r: State, pipe: Value) -> int:
@@ -335,12 +344,12 @@ def _released(k: int) -> int:
 
 
 def _count(r: State, pipe: PipeAt, at: int) -> None:
-    _put(r, pipe.counters, at, r.code.emit(f"add i64 {_get(r, pipe.counters, at)}, 1"))
+    put(r, pipe.counters, at, r.code.emit(f"add i64 {get(r, pipe.counters, at)}, 1"))
 
 
-def _moved(r: State) -> None:
+def moved(r: State) -> None:
     assert r.role is not None
-    _put(r, r.role.crew, MOVES, r.code.emit(f"add i64 {_get(r, r.role.crew, MOVES)}, 1"))
+    put(r, r.role.crew, MOVES, r.code.emit(f"add i64 {get(r, r.role.crew, MOVES)}, 1"))
 
 
 def _stage(r: State, pipe: Value, item: str) -> View:
@@ -355,17 +364,26 @@ def _stage(r: State, pipe: Value, item: str) -> View:
 def _wait(r: State, op: Op, test: Callable[[], tuple[str, str]], counter: int) -> None:
     """Let others run until a test holds. It gives, beside whether it holds, which roles keep this one waiting.
     `counter`: that of the pipe which counts what this role does here."""
+    pipe = op.operands[0]
+    wait_until(r, _site(r, op), test, lambda: (get(r, r.pipes[pipe].counters, counter), "-1"))
+
+
+def wait_until(
+    r: State, site: int, test: Callable[[], tuple[str, str]], item: Callable[[], tuple[str, str]]
+) -> None:
+    """Let others run until a test holds. It gives, beside whether it holds, which roles keep this one waiting. `item`:
+    the number of what it waits for, and its stage."""
     assert r.role is not None
-    code, pipe, control = r.code, op.operands[0], r.role.control
+    code, control = r.code, r.role.control
     look, blocked, go = (code.label(n) for n in ("look", "blocked", "go"))
     code.jump(look)
     code.place(look)
     ok, others = test()
     code.branch(ok, go, blocked)
     code.place(blocked)
-    _put(r, control, SITE, str(_site(r, op)))
-    _put(r, control, ITEM, _get(r, r.pipes[pipe].counters, counter))
-    _put(r, control, OTHERS, others)
+    number, stage = item()
+    for at, word in ((SITE, str(site)), (ITEM, number), (OTHERS, others), (STAGE, stage)):
+        put(r, control, at, word)
     _leave(r, r.role)
     code.jump(look)
     code.place(go)

@@ -9,7 +9,7 @@ from tegula.codegen.matmul import MatmulSpec
 from tegula.codegen.memory import Memory
 from tegula.codegen.scalar import Components
 from tegula.codegen.sites import Site
-from tegula.codegen.storage import ArrayAt, Piece, PipeAt, Scratch, View, packed_strides
+from tegula.codegen.storage import ArrayAt, BarrierAt, Piece, PipeAt, Scratch, View, packed_strides
 from tegula.codegen.text import Code
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
@@ -46,7 +46,7 @@ class State:
 
     `launched`: threads of the launch. `role`: the one whose code this is.
 
-    `destinations`: memory offered for tiles about to be computed. `own`: tiles in memory made for them alone.
+    `meetings`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed. `own`: tiles in memory made for them alone.
     `origins`: the addresses that a register is one of. `copies`: the loops that copy a tile for their next round.
     `functions`: the text of what the kernel calls besides products."""
 
@@ -63,6 +63,7 @@ class State:
     buffers: dict[Value, View] = field(default_factory=dict)
     stacks: dict[Value, tuple[str, View]] = field(default_factory=dict)
     pipes: dict[Value, PipeAt] = field(default_factory=dict)
+    meetings: dict[Value, BarrierAt] = field(default_factory=dict)
     tiles: dict[Value, View] = field(default_factory=dict)
     inline: dict[Value, Op] = field(default_factory=dict)
     users: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)

@@ -130,6 +130,18 @@ class PipeAt:
     consumers: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class BarrierAt:
+    """Barriers: the address of their stages, each three i64: the number of the phase, the arrivals that it lacks, the
+    bytes that were announced in it and have not come. `arrivals`: that end a phase; `roles`: the positions of those
+    that arrive."""
+
+    name: str
+    stages: str
+    arrivals: int
+    roles: tuple[int, ...]
+
+
 def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
     """Row-major strides, in scalars, of elements of `unit` scalars."""
     out: list[int] = []

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import LaunchError
-from tegula.interp import group, lanes, memory, roles, tiles
+from tegula.interp import barriers, group, lanes, memory, roles, tiles
 from tegula.interp.lowered import Block, Place, Spread
 from tegula.interp.machine import Grid, Machine, Mask, RunValue
 from tegula.interp.report import Report
@@ -20,7 +20,7 @@ from tegula.ops.lane import LogicalBlocks
 from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
 
 # The handlers of all op families, registered by importing their modules.
-FAMILIES = (group, lanes, memory, roles, tiles)
+FAMILIES = (barriers, group, lanes, memory, roles, tiles)
 
 HARDWARE_BLOCKS = 3
 """How many run a kernel whose blocks are combined."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,8 +26,17 @@ from tegula.source import Location
 from tegula.types import DType, MatType, TileType, VecType, to_numpy
 
 
+class Connected:
+    """What roles meet at, and that has to know which do."""
+
+    __slots__ = ()
+
+    def connect(self, roles: Op, value: Value) -> None:
+        """Note who uses it. `value`: what it is in the IR."""
+
+
 @dataclass(slots=True)
-class Pipe:
+class Pipe(Connected):
     """A ring of stages and how often it was filled; for each consumer how many tiles it has popped and released.
     `explicit`: whether ops release stages."""
 
@@ -38,6 +47,14 @@ class Pipe:
     popped: dict[int, int] = field(default_factory=dict)
     released: dict[int, int] = field(default_factory=dict)
     explicit: bool = False
+
+    def connect(self, roles: Op, value: Value) -> None:
+        """Note who fills and pops it, and whether ops release its stages."""
+        self.producers, consumers = ends(roles, value)
+        self.popped = dict.fromkeys(consumers, 0)
+        self.released = dict.fromkeys(consumers, 0)
+        releases = [o for o in roles.walk() if isinstance(o, PipeRelease) and o.operands[0] is value]
+        self.explicit = any("early" not in o.attrs for o in releases)
 
     def late(self) -> list[int]:
         """The consumers that still hold, or have yet to pop, what lies in the stage to be filled next."""
@@ -66,6 +83,21 @@ class Pipe:
             stage.view(np.uint8)[...] = 255
 
 
+class Waiting(Protocol):
+    """What a role waits for, at an op."""
+
+    op: Op
+
+    def over(self, role: int) -> bool: ...
+    def others(self) -> list[int]:
+        """The roles that would have to do something first."""
+        ...
+
+    def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
+        """Why the role, called so, cannot go on. `others`: those roles, and whether each has ended."""
+        ...
+
+
 class Abandoned(BaseException):
     """Ends a role's thread when the launch is given up."""
 
@@ -81,11 +113,12 @@ class Wait:
     def over(self, role: int) -> bool:
         return not self.pipe.late() if self.fills else self.pipe.popped[role] < self.pipe.filled
 
-    def item(self, role: int) -> int:
-        return self.pipe.filled if self.fills else self.pipe.popped[role]
-
     def others(self) -> list[int]:
         return self.pipe.late() if self.fills else self.pipe.producers
+
+    def text(self, role: int, name: str, others: Sequence[tuple[str, bool]]) -> str:
+        item = self.pipe.filled if self.fills else self.pipe.popped[role]
+        return waiting(name, self.pipe.name, len(self.pipe.stages), self.fills, item, others)
 
 
 class Crew:
@@ -93,7 +126,7 @@ class Crew:
 
     def __init__(self, kernel: str, block: int, names: Sequence[str]) -> None:
         self.kernel, self.block, self.names = kernel, block, names
-        self.waits: list[Wait | None] = [None] * len(names)
+        self.waits: list[Waiting | None] = [None] * len(names)
         self.ended = [False] * len(names)
         self.turns = [threading.Semaphore(0) for _ in names]
         self.idle = threading.Semaphore(0)
@@ -111,7 +144,8 @@ class Crew:
             while not all(self.ended) and self.failure is None:
                 role = self._ready()
                 if role is None:
-                    raise Deadlock(self.kernel, self.block, self._stuck())
+                    pipes = all(wait is None or isinstance(wait, Wait) for wait in self.waits)
+                    raise Deadlock(self.kernel, self.block, self._stuck(), pipes)
                 self.turns[role].release()
                 self.idle.acquire()
         finally:
@@ -123,7 +157,7 @@ class Crew:
         if self.failure is not None:
             raise self.failure
 
-    def wait(self, role: int, wait: Wait) -> None:
+    def wait(self, role: int, wait: Waiting) -> None:
         """Called on the thread of a role: return when the wait is over."""
         if wait.over(role):
             return
@@ -163,11 +197,8 @@ class Crew:
         out: list[tuple[Location, str]] = []
         for role, wait in enumerate(self.waits):
             if wait is not None:
-                pipe = wait.pipe
                 others = [(self.names[k], self.ended[k]) for k in wait.others()]
-                stages, item = len(pipe.stages), wait.item(role)
-                text = waiting(self.names[role], pipe.name, stages, wait.fills, item, others)
-                out.append((wait.op.loc, text))
+                out.append((wait.op.loc, wait.text(role, self.names[role], others)))
         return out
 
 
@@ -194,9 +225,9 @@ class RoleMachine(Machine):
 
 @handles("roles")
 def run_roles(m: Machine, op: Op, mask: Mask) -> None:
-    pipes = {v: x for v, x in m.env.items() if isinstance(x, Pipe)}
-    for value, pipe in pipes.items():
-        _connect(op, value, pipe)
+    for value, x in m.env.items():
+        if isinstance(x, Connected):
+            x.connect(op, value)
     crew = Crew(m.report.kernel.name, m.block, op.attrs["names"])
     bodies: list[Callable[[], Any]] = []
     for role, (region, (first, warps)) in enumerate(zip(op.regions, op.attrs["warps"], strict=True)):
@@ -208,16 +239,7 @@ def run_roles(m: Machine, op: Op, mask: Mask) -> None:
     crew.run(bodies)
 
 
-def _connect(op: Op, value: Value, pipe: Pipe) -> None:
-    """Note who fills and pops a pipe, and whether ops release its stages."""
-    pipe.producers, consumers = ends(op, value)
-    pipe.popped = dict.fromkeys(consumers, 0)
-    pipe.released = dict.fromkeys(consumers, 0)
-    releases = [o for o in op.walk() if isinstance(o, PipeRelease) and o.operands[0] is value]
-    pipe.explicit = any("early" not in o.attrs for o in releases)
-
-
-def _role(m: Machine, op: Op) -> RoleMachine:
+def role_machine(m: Machine, op: Op) -> RoleMachine:
     if not isinstance(m, RoleMachine):
         raise InternalError(f"{op.loc}: {op.NAME} outside of a role")
     return m
@@ -246,14 +268,14 @@ def run_push(m: Machine, op: Op, mask: Mask) -> None:
 
 
 def _free_stage(m: Machine, op: Op) -> Pipe:
-    pipe, role = m.env[op.operands[0]], _role(m, op)
+    pipe, role = m.env[op.operands[0]], role_machine(m, op)
     role.crew.wait(role.role, Wait(op, pipe, True))
     return pipe
 
 
 @handles("pipe.pop")
 def run_pop(m: Machine, op: Op, mask: Mask) -> Any:
-    pipe, role = m.env[op.operands[0]], _role(m, op)
+    pipe, role = m.env[op.operands[0]], role_machine(m, op)
     role.crew.wait(role.role, Wait(op, pipe, False))
     return pipe.pop(role.role)
 
@@ -262,4 +284,4 @@ def run_pop(m: Machine, op: Op, mask: Mask) -> Any:
 def run_release(m: Machine, op: Op, mask: Mask) -> None:
     pipe = m.env[op.operands[0]]
     if pipe.explicit:
-        pipe.release(_role(m, op).role)
+        pipe.release(role_machine(m, op).role)

@@ -61,6 +61,7 @@ USED_IN = {
     "persistent_tiles": "for i, j in tg.persistent_tiles(...)",
     "ws": "with tg.ws(...):",
     "role": "with tg.role(...):",
+    "elect": "if tg.elect():",
 }
 """Functions that are the head of a loop or of a role, and nothing else."""
 RENAMED = {"round": "rint"}

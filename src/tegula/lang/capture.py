@@ -40,7 +40,10 @@ BUILTINS = (
     "sum",
     "slice",
 )
-SPECIAL = ("tid", "static", "constant", "print", "range", "pipelined", "persistent_tiles", "ws", "role")
+SPECIAL = (
+    *("tid", "static", "constant", "print", "range", "pipelined"),
+    *("persistent_tiles", "ws", "role", "elect"),
+)
 """Functions of the language that the tracer itself knows."""
 
 

@@ -191,6 +191,12 @@ def role(name: str, warps: int = 0, warp_groups: int = 0, registers: int = 0) ->
     raise LaunchError("tg.role works in kernels only", "write 'with tg.role(...):' in a kernel")
 
 
+def elect() -> NoReturn:
+    """In a role, `if tg.elect():` is what one of its threads does: barriers, asynchronous copies, their waits, and
+    loops around them."""
+    raise LaunchError("tg.elect works in kernels only", "write 'if tg.elect():' in a role of a kernel")
+
+
 def func_native(snippet: str, *args: Any, **options: Any) -> NoReturn:
     """Functions in another language are not supported: UnsupportedPython at the line that asks for one."""
     caller = sys._getframe(1)
@@ -205,6 +211,7 @@ static.__tegula_builtin__ = "static"
 persistent_tiles.__tegula_builtin__ = "persistent_tiles"
 ws.__tegula_builtin__ = "ws"
 role.__tegula_builtin__ = "role"
+elect.__tegula_builtin__ = "elect"
 
 __all__ = [
     *(
@@ -212,6 +219,7 @@ __all__ = [
         "KernelDef",
         "KernelOptions",
         "constant",
+        "elect",
         "func",
         "func_grad",
         "func_native",

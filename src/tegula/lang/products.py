@@ -15,6 +15,7 @@ from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite, ro
 from tegula.ops.control import For, If, While
 from tegula.ops.linear import TileMatmul, TileMatmulWait, in_flight
 from tegula.ops.roles import PipePop, PipeRelease, Roles
+from tegula.ops.schedule import BulkLoad
 from tegula.ops.tile import TilePermute, TileReshape, TileSlice
 from tegula.source import Location
 from tegula.types import BufType
@@ -149,10 +150,11 @@ def _reads(op: Op) -> bool:
 
 
 def _changes(op: Op, tile: Value) -> bool:
+    """Copies in the background go to some stage of a ring: to which, the checker of schedules looks."""
     if isinstance(op, PipeRelease):
         return isinstance(tile.owner, PipePop) and tile.owner.operands[0] is op.operands[0]
     changed = (e.value for e in op.effects() if e.kind in ("write", "atomic"))
-    return not isinstance(op, BufNew) and any(
+    return not isinstance(op, BufNew | BulkLoad) and any(
         _is_buffer(v) and root(v) is tile for v in changed if v is not None
     )
 

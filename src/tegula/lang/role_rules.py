@@ -10,6 +10,8 @@ from tegula.lang.joins import inside
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, root
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
+from tegula.ops.schedule import MbarrierNew, NamedNew, ScheduleOp
+from tegula.ops.tile import TileEmpty
 from tegula.source import Location
 from tegula.types import BufType, StackType, TileType
 
@@ -23,7 +25,7 @@ def misused_roles(body: Region) -> list[E.CompileError]:
     roles = next((op for op in body.ops if isinstance(op, Roles)), None)
     if roles is None:
         outside: list[E.CompileError] = [
-            _outside(op) for op in body.walk() if isinstance(op, (PipeNew, *USES))
+            _outside(op) for op in body.walk() if isinstance(op, (PipeNew, *USES, ScheduleOp))
         ]
         return outside[:1]
     pipes = [op for op in body.ops if isinstance(op, PipeNew)]
@@ -37,6 +39,9 @@ def misused_roles(body: Region) -> list[E.CompileError]:
 
 
 def _outside(op: Op) -> E.RolePlacement:
+    if isinstance(op, ScheduleOp):
+        what = f"{op.loc.subject or op.NAME} is for roles, and this kernel has none"
+        return E.RolePlacement(op.loc, what=what, help="one role is enough: with tg.ws(0):")
     help = "put the code that fills it and the code that pops it into roles: with tg.ws(0):"
     return E.RolePlacement(op.loc, what="a pipe connects roles, and this kernel has none", help=help)
 
@@ -45,9 +50,12 @@ def _before(body: Region, roles: Op, tiles: bool) -> Iterator[E.CompileError]:
     """What stands before the roles computes values for them, and changes nothing. `tiles`: look for tile functions."""
     for op in (inner for top in body.ops[: body.ops.index(roles)] for inner in top.walk()):
         assert isinstance(op, TileOp)
-        if isinstance(op, PipeNew):
+        if isinstance(op, MADE_BEFORE):
             if op.parent is not body:
-                yield E.RolePlacement(op.loc, what="a pipe is made in a branch or loop", help=TOP_LEVEL)
+                what = f"{_called(op)} is made in a branch or loop"
+                yield E.RolePlacement(op.loc, what=what, help=TOP_LEVEL)
+        elif is_shared(op) or isinstance(op, TileEmpty):
+            continue
         elif isinstance(op, USES):
             yield E.RolePlacement(
                 op.loc, what="a pipe is used before the roles that it connects", help=IN_ROLE
@@ -61,6 +69,17 @@ def _is_change(op: Op, kind: str, value: Value | None) -> bool:
     return kind in ("write", "atomic") and value not in op.results
 
 
+def is_shared(op: Op | Region | None) -> bool:
+    """Whether an op makes a shared tile with nothing in it, which roles may fill and read as barriers allow."""
+    made = isinstance(op, BufNew) and isinstance(op.operands[0].owner, TileEmpty)
+    return made and isinstance(op, BufNew) and op.attrs["storage"] == "shared"
+
+
+def _called(op: Op) -> str:
+    return "a pipe" if isinstance(op, PipeNew) else "a barrier"
+
+
+MADE_BEFORE = (PipeNew, MbarrierNew, NamedNew)
 TOP_LEVEL = "make it before the roles, at the top level of the kernel"
 IN_ROLE = "move it into a role"
 
@@ -69,10 +88,12 @@ def _role(roles: Op, k: int) -> Iterator[E.CompileError]:
     region, name = roles.regions[k], roles.attrs["names"][k]
     told: set[Location] = set()
     for op in region.walk():
-        if isinstance(op, PipeNew):
-            yield E.RolePlacement(op.loc, what="a pipe is made inside a role", help=TOP_LEVEL)
+        if isinstance(op, MADE_BEFORE):
+            yield E.RolePlacement(op.loc, what=f"{_called(op)} is made inside a role", help=TOP_LEVEL)
         for operand in op.operands:
             tile = isinstance(operand.type, TileType | BufType | StackType)
+            if isinstance(operand.type, BufType) and is_shared(root(operand).owner):
+                continue
             if tile and not inside(operand, region) and op.loc not in told:
                 told.add(op.loc)
                 yield _outer_tile(op, operand, name)

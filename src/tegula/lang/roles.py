@@ -10,10 +10,12 @@ from tegula import errors as E
 from tegula.dataclass import dataclass
 from tegula.ir import Region, Value
 from tegula.lang.capture import Builtin
+from tegula.lang.elected import ElectedTracer
 from tegula.lang.flow import targets
-from tegula.lang.loops import Bounds, Loops
+from tegula.lang.loops import Bounds
 from tegula.lang.place_roles import MOST_GROUPS, Placed, Wanted, place
 from tegula.lang.state import MARKS, UNBOUND, is_element_value
+from tegula.ops.buffer import BufNew
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import Yield
 from tegula.ops.lane import BlockCount, BlockIndex
@@ -33,7 +35,7 @@ class Role:
     body: Region
 
 
-class RoleTracer(Loops):
+class RoleTracer(ElectedTracer):
     """Roles, and the loop over a block's output tiles that each of them runs. Needs `body`, the kernel's region, and
     `roles`, those traced so far."""
 
@@ -159,6 +161,9 @@ class RoleTracer(Loops):
         wanted = [role.wanted for role in self.roles]
         placed = place(wanted)
         self.builder.loc = wanted[0].loc
+        for op in self.body.ops:
+            if isinstance(op, BufNew):
+                op.attrs["between_roles"] = True
         self.builder.emit(Roles, [], attributes(wanted, placed), [role.body for role in self.roles])
 
 

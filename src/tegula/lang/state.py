@@ -19,7 +19,17 @@ from tegula.ops.builder import LITERALS
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.scalar import Const
 from tegula.source import FunctionSource, Location
-from tegula.types import ArrayType, BufType, DType, PipeType, StackType, TileType, is_element
+from tegula.types import (
+    ArrayType,
+    BufType,
+    DType,
+    MbarrierType,
+    NamedBarrierType,
+    PipeType,
+    StackType,
+    TileType,
+    is_element,
+)
 
 Binding: TypeAlias = Any
 """What a name stands for: a Value, a literal, a tuple, a dtype, a function, a module, or one of the marks below."""
@@ -27,6 +37,9 @@ Binding: TypeAlias = Any
 # Control flow is data: these names hold whether the path has left a loop body, a loop or the function.
 RETURN, BREAK, CONTINUE, RESULT = "%return", "%break", "%continue", "%result"
 FLAGS = (RETURN, BREAK, CONTINUE)
+
+
+HANDLES = (ArrayType, StackType, PipeType, MbarrierType, NamedBarrierType)
 
 
 class Reported(Exception):
@@ -283,5 +296,5 @@ def is_element_value(x: Binding) -> TypeGuard[Value]:
 
 
 def is_handle(x: Binding) -> bool:
-    """Whether the binding stands for memory that control flow cannot select: an array, a stack or a pipe."""
-    return isinstance(x, Value) and isinstance(x.type, ArrayType | StackType | PipeType)
+    """Whether the binding stands for memory that control flow cannot select: an array, a stack, a pipe or a barrier."""
+    return isinstance(x, Value) and isinstance(x.type, HANDLES)

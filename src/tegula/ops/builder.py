@@ -69,9 +69,9 @@ class OpBuilder(Builder):
     """One per kernel trace. `block_lanes` is the block size, `lanes` that of the group (a role, or the block),
     `partial` whether the last block may lack lanes; `library` calls a standard library function by name. `storage`:
     what the user declared for a new tile; `read_only`: tiles that look like views but are copies, and what made
-    them."""
+    them. `elected`: whether one thread of the group does what is built."""
 
-    __slots__ = ("block_lanes", "lanes", "library", "partial", "read_only", "storage")
+    __slots__ = ("block_lanes", "elected", "lanes", "library", "partial", "read_only", "storage")
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class OpBuilder(Builder):
         self.library = library
         self.storage: dict[Value, str] = {}
         self.read_only: dict[Value, str] = {}
+        self.elected = False
 
     # Inserting -------------------------------------------------------------------------------------------------------
 

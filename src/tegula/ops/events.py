@@ -16,13 +16,17 @@ from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew
 from tegula.ops.group import Barrier, ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.schedule import (
+    BulkCommit,
     BulkLoad,
+    BulkPut,
     BulkStore,
     BulkWait,
     FenceAsync,
     MbarrierArrive,
     MbarrierExpect,
     MbarrierWait,
+    NamedArrive,
+    NamedSync,
 )
 from tegula.ops.tile import TileEmpty
 from tegula.types import BufType, StackType, TileType, element_bytes
@@ -43,12 +47,13 @@ class Bytes:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Each thread goes on when the phase of that parity has ended: when the barrier is in a phase of the other one.
-    PTX ISA, "mbarrier.test_wait, mbarrier.try_wait" (`.parity`)."""
+    """Each thread, or (`elected`) each of the first warp, goes on when the phase of that parity has ended: when the
+    barrier is in a phase of the other one. PTX ISA, "mbarrier.test_wait, mbarrier.try_wait" (`.parity`)."""
 
     barrier: Value
     stage: int
     parity: int
+    elected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +118,17 @@ class Meet:
 
 @dataclass(frozen=True, slots=True)
 class CopyOut:
-    """The first warp of a warp group starts a copy that reads shared memory through the async proxy, a group of its
-    own. PTX ISA, "cp.async.bulk.tensor", "cp.async.bulk.commit_group"."""
+    """The first warp of a warp group starts a copy that reads shared memory through the async proxy: a group of its
+    own, or (`commit` false) one of the group that is closed next. PTX ISA, "cp.async.bulk.tensor",
+    "cp.async.bulk.commit_group"."""
 
     source: Bytes
+    commit: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The first warp closes a group of copies that read shared memory. PTX ISA, "cp.async.bulk.commit_group"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +139,35 @@ class CopiesOutDone:
     pending: int
 
 
+@dataclass(frozen=True, slots=True)
+class Come:
+    """Each warp comes to a named barrier, which then lacks one warp less. PTX ISA, "bar, barrier" (`.arrive`)."""
+
+    barrier: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Each warp waits until all have come to the named barrier that it came to last. PTX ISA, "bar, barrier"
+    (`.sync`)."""
+
+    barrier: Value
+
+
 Event: TypeAlias = (
-    Wait | Arrive | CopyIn | Touch | Fence | Issue | ProductsDone | Meet | CopyOut | CopiesOutDone
+    Wait
+    | Arrive
+    | CopyIn
+    | Touch
+    | Fence
+    | Issue
+    | ProductsDone
+    | Meet
+    | CopyOut
+    | Commit
+    | CopiesOutDone
+    | Come
+    | Pass
 )
 
 
@@ -198,13 +237,13 @@ def _touches(op: Op, known: Known) -> Iterator[Event]:
 @does(MbarrierWait)
 def _wait(op: Op, known: Known) -> Iterator[Event]:
     barrier, stage, parity = op.operands
-    yield Wait(barrier, known.number(stage), known.number(parity))
+    yield Wait(barrier, known.number(stage), known.number(parity), bool(op.attrs.get("elected")))
 
 
 @does(MbarrierArrive)
 def _arrive(op: Op, known: Known) -> Iterator[Event]:
     barrier, stage = op.operands
-    yield Arrive(barrier, known.number(stage))
+    yield Arrive(barrier, known.number(stage), bool(op.attrs.get("elected")))
 
 
 @does(MbarrierExpect)
@@ -216,6 +255,17 @@ def _expect(op: Op, known: Known) -> Iterator[Event]:
 @does(Barrier)
 def _meet(op: Op, known: Known) -> Iterator[Event]:
     yield Meet()
+
+
+@does(NamedSync)
+def _sync(op: Op, known: Known) -> Iterator[Event]:
+    yield Come(op.operands[0])
+    yield Pass(op.operands[0])
+
+
+@does(NamedArrive)
+def _come(op: Op, known: Known) -> Iterator[Event]:
+    yield Come(op.operands[0])
 
 
 @does(FenceAsync)
@@ -263,9 +313,19 @@ def _store(op: Op, known: Known) -> Iterator[Event]:
         yield CopyOut(piece)
 
 
+@does(BulkPut)
+def _put(op: Op, known: Known) -> Iterator[Event]:
+    yield CopyOut(known.bytes(op.operands[0]), commit=False)
+
+
+@does(BulkCommit)
+def _commit(op: Op, known: Known) -> Iterator[Event]:
+    yield Commit()
+
+
 @does(BulkWait)
 def _store_wait(op: Op, known: Known) -> Iterator[Event]:
-    yield CopiesOutDone(0)
+    yield CopiesOutDone(op.attrs.get("pending", 0))
 
 
 # Products ------------------------------------------------------------------------------------------------------------

@@ -1,20 +1,20 @@
-"""What pipes become on a GPU: memory barriers that count arrivals and bytes, bulk copies, fences between the ways that
-memory is reached by.
+"""What pipes become on a GPU, and what kernels may do by hand: memory barriers that count arrivals and bytes, bulk
+copies, fences between the ways that memory is reached by, barriers that threads of several roles meet at.
 
-The threads of the group do these together. Facts about the instructions are from the PTX manual, "Asynchronous
-operations" and "mbarrier"."""
+The threads of the group do these together; those with the attribute `elected` are done by one thread of it. Facts about
+the instructions are from the PTX manual, "Asynchronous operations" and "mbarrier"."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.ir import Effect, Region
+from tegula.ir import Effect, Op, Region, Value
 from tegula.ops.array import array_type
 from tegula.ops.base import TileOp, require
 from tegula.ops.buffer import buffer_type
 from tegula.ops.tile import tile_type
-from tegula.types import MbarrierType, Type, int32
+from tegula.types import MbarrierType, NamedBarrierType, Type, int32
 
 Attrs = Mapping[str, Any]
 
@@ -67,7 +67,7 @@ class MbarrierReady(ScheduleOp):
 
 class MbarrierWait(ScheduleOp):
     """Operands: barriers, stage, parity. Every thread waits until the phase of that parity has ended: 0 at first, 1
-    passes at once on a fresh barrier."""
+    passes at once on a fresh barrier. If `elected`, those of the first warp alone."""
 
     __slots__ = ()
     NAME = "mbarrier.wait"
@@ -81,7 +81,8 @@ class MbarrierWait(ScheduleOp):
 
 
 class MbarrierArrive(ScheduleOp):
-    """Operands: barriers, stage. One arrival per warp of the group, after all its lanes have come here."""
+    """Operands: barriers, stage. One arrival per warp of the group, after all its lanes have come here. If `elected`,
+    one arrival, of the first warp."""
 
     __slots__ = ()
     NAME = "mbarrier.arrive"
@@ -128,7 +129,7 @@ class BulkLoad(ScheduleOp):
         return []
 
     def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[3]),)
+        return (Effect("read", self.operands[3]), Effect("write", self.operands[0]))
 
 
 class BulkStore(ScheduleOp):
@@ -153,9 +154,43 @@ class BulkStore(ScheduleOp):
         return (Effect("write", self.operands[1]),)
 
 
+class BulkPut(ScheduleOp):
+    """One thread of the group starts copying a buffer to an array, by its tensor map; what lies outside the array is
+    dropped. Operands: buffer, array, one offset (int32) per dimension. The copy belongs to the group of copies that
+    `bulk.commit` closes next."""
+
+    __slots__ = ()
+    NAME = "bulk.put"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        buffer, array = buffer_type(operands[0]), array_type(operands[1])
+        _stage(operands[2:])
+        require(
+            buffer.dtype == array.dtype and len(operands) == 2 + len(buffer.shape) == 2 + array.ndim,
+            f"a tile of {buffer.tile} does not go to {array}",
+        )
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("read", self.operands[0]), Effect("write", self.operands[1]))
+
+
+class BulkCommit(ScheduleOp):
+    """The thread that starts the group's copies to arrays closes a group: those that it has started since the last
+    one."""
+
+    __slots__ = ()
+    NAME = "bulk.commit"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return []
+
+
 class BulkWait(ScheduleOp):
-    """The threads that started bulk stores wait until all are done, or until all have read their source (attribute
-    `read`)."""
+    """The threads that started bulk stores wait until at most `pending` (attribute, 0 by default) groups of them are
+    not done, or have not read their source (attribute `read`)."""
 
     __slots__ = ()
     NAME = "bulk.wait"
@@ -163,6 +198,7 @@ class BulkWait(ScheduleOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         require(isinstance(attrs["read"], bool), "a wait is for reads or for all")
+        require(attrs.get("pending", 0) >= 0, "a wait leaves no fewer than 0 groups")
         return []
 
 
@@ -176,3 +212,83 @@ class FenceAsync(ScheduleOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         return []
+
+
+# Barriers that threads of several roles meet at ---------------------------------------------------------------------
+
+
+def _named(t: Type) -> None:
+    require(isinstance(t, NamedBarrierType), f"expected a named barrier, got {t}")
+
+
+class NamedNew(ScheduleOp):
+    """A barrier that lets those who wait go on each time `warps` (attribute) warps have come to it."""
+
+    __slots__ = ()
+    NAME = "named.new"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(attrs["warps"] > 0, "a barrier counts warps")
+        return [NamedBarrierType(attrs["warps"])]
+
+
+class NamedSync(ScheduleOp):
+    """Every warp of the group comes to the barrier, and waits for the others that it counts."""
+
+    __slots__ = ()
+    NAME = "named.sync"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        _named(operands[0])
+        return []
+
+
+class NamedArrive(ScheduleOp):
+    """Every warp of the group comes to the barrier, and goes on at once."""
+
+    __slots__ = ()
+    NAME = "named.arrive"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        _named(operands[0])
+        return []
+
+
+BY_ONE_THREAD = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, BulkPut, BulkCommit, BulkWait)
+"""Ops that one thread of a group can do by itself."""
+MEETINGS = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, NamedSync, NamedArrive)
+"""Ops that start copies, or after which tiles that roles share may be someone else's to write."""
+
+
+def arrivals_at(barrier: Value) -> int:
+    """How many arrivals end a phase of a barrier."""
+    assert isinstance(barrier.owner, MbarrierNew | NamedNew)
+    return barrier.owner.attrs["arrivals" if isinstance(barrier.owner, MbarrierNew) else "warps"]
+
+
+# What the interpreter and a launch say of roles that wait at barriers -----------------------------------------------
+
+
+def arriving(roles: Op, barrier: Value) -> list[int]:
+    """The roles that arrive at a barrier, by their positions."""
+    return [
+        k
+        for k, region in enumerate(roles.regions)
+        if any(isinstance(op, ARRIVALS) and op.operands[0] is barrier for op in region.walk())
+    ]
+
+
+ARRIVALS = (MbarrierArrive, MbarrierExpect, NamedSync, NamedArrive)
+
+
+def waiting_at(role: str, barrier: str, stage: int, phase: int, others: Sequence[tuple[str, bool]]) -> str:
+    """Why a role cannot go on: it waits for the end of a phase. `others`: the roles that arrive there, and whether each
+    has ended; `stage`: -1 for a named barrier."""
+    called = f"barrier '{barrier}'" if barrier else "a barrier"
+    of = f"stage {stage} of {called}" if stage >= 0 else called
+    ended = [f"{name}, which {'has ended' if done else 'waits too'}" for name, done in others]
+    by = " and ".join(ended) or "any role: none arrives there"
+    return f"{role} waits here for phase {phase} of {of}, to be ended by {by}"

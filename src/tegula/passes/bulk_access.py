@@ -58,6 +58,13 @@ def bulk_storable(kernel: Kernel, target: CudaTarget, op: Op, piece: TileType) -
     return _fits(kernel, target, [op.operands[0], *op.operands[2:]], boxes(piece, True), "write")
 
 
+def bulk_reachable(
+    kernel: Kernel, target: CudaTarget, place: Sequence[Value], tile: Tile, swizzled: bool, kind: str
+) -> bool:
+    """Whether a bulk copy can read or write (`kind`) a tile at a place: an array and an offset."""
+    return _fits(kernel, target, place, boxes(tile, swizzled), kind)
+
+
 def _fits(kernel: Kernel, target: CudaTarget, place: Sequence[Value], box: Boxes, kind: str) -> bool:
     array, *offsets = place
     parameter = array_root(array)

@@ -8,11 +8,13 @@ from __future__ import annotations
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import TileOp
+from tegula.ops.buffer import root
 from tegula.ops.control import For, If, Yield
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.roles import PipePop, PipeRelease
+from tegula.passes.form_rings import is_by_hand
 from tegula.rewrite import replace, uses
-from tegula.types import bool_
+from tegula.types import BufType, bool_
 
 
 def delay_waits(kernel: Kernel) -> None:
@@ -38,6 +40,8 @@ def _product(loop: Op) -> Op | None:
     if carried not in body.args[1:]:
         return None
     place = body.args.index(carried) - 1
+    if any(is_by_hand(root(v)) for v in product.operands[:2] if isinstance(v.type, BufType)):
+        return None  # who releases its stages counts on what the kernel says
     alone = users[carried] == [(product, 2)] and users[product.result] == [(body.terminator, place)]
     plain = all(isinstance(v.owner, S.Const) and v.owner.attrs["value"] == 1 for v in product.operands[3:5])
     after = [op for op in body.ops[at + 1 :] if not isinstance(op, Yield)]

@@ -20,6 +20,7 @@ from tegula.ops.group import AddPrefix, Barrier, PartialScan, StackAdvance, Stac
 from tegula.ops.lane import Lanes
 from tegula.ops.roles import Roles
 from tegula.ops.scalar import Const
+from tegula.ops.schedule import BulkLoad, BulkPut
 from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileStore
 from tegula.passes.assign_layouts import Layouts
@@ -159,8 +160,8 @@ class _Walk:
 
     def conflict(self, a: Access, b: Access) -> bool:
         """Whether two threads may touch the same bytes, one of them writing."""
-        if not _clashes(a.kind, b.kind) or self._of_this_round(a, b):
-            return False
+        if not _clashes(a.kind, b.kind) or self._of_this_round(a, b) or isinstance(a.op, BulkLoad):
+            return False  # what a copy brings is waited for at the barrier that counts its bytes
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
             return self._share_bytes(a, b)
         if not (isinstance(a.value.type, ArrayType) and isinstance(b.value.type, ArrayType)):
@@ -219,19 +220,23 @@ def _other_parts(a: Access, b: Access) -> bool:
 
 BY_ONE_THREAD = (StackNew, StackClear, StackAdvance)
 """Ops that write the count of a stack, all by the first thread."""
+COPIES = (BulkLoad, BulkPut)
+"""Ops that start copies, all by one thread."""
 
 
 def _by_one_thread(a: Access, b: Access) -> bool:
     """Whether the same thread makes each of two accesses."""
-    if isinstance(a.op, BY_ONE_THREAD) and isinstance(b.op, BY_ONE_THREAD):
-        return True
+    for ops in (BY_ONE_THREAD, COPIES):
+        if isinstance(a.op, ops) and isinstance(b.op, ops):
+            return True
     return a.op is b.op and isinstance(a.op, PartialScan | StackVote)
 
 
 def _of_pipe(value: Value) -> bool:
-    """Whether memory barriers order what is done to a buffer."""
+    """Whether memory barriers order all that is done to a buffer. In rings that are used by hand they order what roles
+    do to each other."""
     owner = root(value).owner if isinstance(value.type, BufType) else None
-    return isinstance(owner, BufNew) and bool(owner.attrs.get("pipe"))
+    return isinstance(owner, BufNew) and bool(owner.attrs.get("pipe")) and not owner.attrs.get("by_hand")
 
 
 def _of_earlier_warps(op: Op, effect: Effect) -> bool:

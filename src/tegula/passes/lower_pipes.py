@@ -74,6 +74,7 @@ def lower_pipes(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     """Rewrite the kernel in place."""
     news = [op for op in kernel.walk() if isinstance(op, PipeNew)]
     if not news:
+        _publish(kernel)
         return
     users: dict[Value, list[Op]] = {op.result: [] for op in news}
     for op in kernel.walk():
@@ -234,28 +235,15 @@ class _Lowering:
             key: _Count(_number(build, 0), _number(build, int(key[1] == "fill")))
             for key in self._keys(region.ops, nested=not self._is_body(region))
         }
-        self._ready(region, build)
+        _publish(self.kernel)
         self.region(region)
         for op in start.ops:
             op.parent = region
-        at = self._after_barriers(region)
+        at = _after_barriers(region)
         region.ops[at:at] = start.ops
 
     def _is_body(self, region: Region) -> bool:
         return region is self.kernel.body
-
-    def _ready(self, region: Region, build: Builder) -> None:
-        """The barriers are used only when all see them."""
-        body = self.kernel.body
-        if any(isinstance(op, MbarrierReady) for op in body.ops):
-            return
-        ready = MbarrierReady(loc=build.loc)
-        ready.parent = body
-        body.ops.insert(self._after_barriers(body), ready)
-
-    def _after_barriers(self, region: Region) -> int:
-        last = [k for k, op in enumerate(region.ops) if isinstance(op, MbarrierNew | MbarrierReady)]
-        return last[-1] + 1 if last else 0
 
     # Regions ---------------------------------------------------------------------------------------------------------
 
@@ -397,6 +385,21 @@ def _fenced(ops: Sequence[Op]) -> bool:
     """Whether nothing but arrivals and counting has followed a proxy fence."""
     since = next((op for op in reversed(ops) if not isinstance(op, COUNTING)), None)
     return isinstance(since, FenceAsync)
+
+
+def _publish(kernel: Kernel) -> None:
+    """Barriers are used only when all see them."""
+    body = kernel.body
+    if any(isinstance(op, MbarrierReady) for op in body.ops) or not _after_barriers(body):
+        return
+    ready = MbarrierReady(loc=kernel.loc)
+    ready.parent = body
+    body.ops.insert(_after_barriers(body), ready)
+
+
+def _after_barriers(region: Region) -> int:
+    last = [k for k, op in enumerate(region.ops) if isinstance(op, MbarrierNew | MbarrierReady)]
+    return last[-1] + 1 if last else 0
 
 
 def _number(build: Builder, n: int) -> Value:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew
 from tegula.ops.roles import WAITS, PipePop, PipeRelease
+from tegula.ops.schedule import MEETINGS, MbarrierWait, NamedSync
 from tegula.passes.promote_buffers import root
 from tegula.types import ArrayType, BufType, PipeType
 
@@ -21,8 +23,10 @@ def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
     """Whether an op, or one nested in it, may write one of the arrays and buffers."""
     for inner in op.walk() if sources else ():
         assert isinstance(inner, TileOp)
-        # While a role waits, others may write arrays.
-        if isinstance(inner, WAITS) and any(isinstance(v.type, ArrayType) for v in sources):
+        # While a role waits, others may write arrays and the tiles that roles share.
+        if isinstance(inner, WAITING) and any(isinstance(v.type, ArrayType) for v in sources):
+            return True
+        if isinstance(inner, MEETINGS) and any(between_roles(v) for v in sources):
             return True
         for effect in inner.effects():
             target = effect.value
@@ -34,6 +38,15 @@ def writes(kernel: Kernel, op: Op, sources: set[Value]) -> bool:
             ):
                 return True
     return False
+
+
+WAITING = (*WAITS, MbarrierWait, NamedSync)
+
+
+def between_roles(buffer: Value) -> bool:
+    """Whether a buffer shows a tile that roles share."""
+    owner = root(buffer).owner if isinstance(buffer.type, BufType) else None
+    return isinstance(owner, BufNew) and bool(owner.attrs.get("between_roles"))
 
 
 def _aliases(kernel: Kernel, value: Value, sources: set[Value]) -> bool:

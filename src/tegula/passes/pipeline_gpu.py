@@ -10,6 +10,7 @@ from tegula.passes.assign_layouts import Layouts, assign_layouts
 from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.delay_waits import delay_waits
+from tegula.passes.form_rings import check_copies, form_rings
 from tegula.passes.insert_barriers import insert_barriers
 from tegula.passes.lower_pipes import lower_pipes
 from tegula.passes.lower_tiles import WARP, lower_tiles
@@ -49,12 +50,15 @@ def for_gpu(
     passed("uniform_operands", kernel, observe)
     sink_conversions(kernel)
     passed("sink_conversions", kernel, observe)
+    form_rings(kernel)
+    passed("form_rings", kernel, observe)
     keep_left_operands(kernel, target, threads)
     lower_tiles(kernel, threads)
     passed("lower_tiles", kernel, observe)
     pipeline_loops(kernel)
     passed("pipeline_loops", kernel, observe)
     select_products(kernel, target, threads)
+    check_copies(kernel, target)
     delay_waits(kernel)
     lower_pipes(kernel, target, threads)
     passed("lower_pipes", kernel, observe)

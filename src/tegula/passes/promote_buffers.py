@@ -48,7 +48,8 @@ class _Promotion:
         written: set[Value] = set()
         for op in self.kernel.walk():
             if isinstance(op, BufNew):
-                objects.add(op.result)
+                if not op.attrs.get("between_roles"):
+                    objects.add(op.result)
             elif isinstance(op, BufSet | BufUpdate):
                 fixed.add(root(op.operands[0]))
             elif isinstance(op, BufWrite):

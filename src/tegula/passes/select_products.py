@@ -1,6 +1,7 @@
-"""Which matrix products the tensor cores of warp groups do, straight from the stages of pipes.
+"""Which matrix products the tensor cores of warp groups do, straight from the stages of pipes, or of rings that are
+used by hand.
 
-The right operand is a popped tile or its transpose; the left one another, or a tile in registers. Those of 8 and 32
+The right operand is a stage or its transpose; the left one another, or a tile in registers. Those of 8 and 32
 bits have K along the rows of their stages."""
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from collections.abc import Sequence
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.layout import wgmma_share
-from tegula.ops.buffer import BufNew, BufRead, BufView
+from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.linear import TileMatmul
-from tegula.ops.roles import PipeNew, PipePop
+from tegula.ops.roles import PipePop
 from tegula.ops.tile import TilePermute
 from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.form_rings import is_by_hand, is_stage
 from tegula.passes.groups import group_of
 from tegula.passes.product_terms import stored_terms
 from tegula.passes.promote_buffers import root
@@ -42,7 +44,10 @@ def _popped(tile: Value) -> bool:
     """Whether a tile is what a popped one holds, or its transpose."""
     if isinstance(tile.owner, TilePermute):
         tile = tile.owner.operands[0]
-    return isinstance(tile.owner, BufRead) and isinstance(root(tile.owner.operands[0]).owner, PipePop)
+    if not isinstance(tile.owner, BufRead):
+        return False
+    source = root(tile.owner.operands[0])
+    return isinstance(source.owner, PipePop) or is_by_hand(source)
 
 
 def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
@@ -52,11 +57,12 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     products = [op for op in kernel.walk() if isinstance(op, SharedProduct | RegisterProduct)]
     sources = {op: [pipe_of(v) for v in op.operands[:2] if isinstance(v.type, BufType)] for op in products}
     able = target.tensor_cores == "wgmma"
+    in_parts = _used_in_parts(kernel)
     chosen = {op for op in products if able and all(sources[op]) and _fits(op, threads)}
     others = _read_otherwise(kernel)
     chosen = {op for op in chosen if not (_rounds(op) and others.intersection(sources[op]))}
     while True:
-        refused = {p for op in products if op not in chosen for p in sources[op]}
+        refused = {p for op in products if op not in chosen for p in sources[op]} | in_parts
         left = {op for op in chosen if not refused.intersection(sources[op])}
         if left == chosen:
             break
@@ -71,7 +77,7 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     for op in chosen:
         terms = stored_terms(op)
         for pipe in sources[op]:
-            assert terms is not None and pipe is not None and isinstance(pipe.owner, PipeNew)
+            assert terms is not None and pipe is not None and isinstance(pipe.owner, Op)
             pipe.owner.attrs["swizzled"] = True
             if terms.left == "tf32":
                 pipe.owner.attrs["rounds"] = True
@@ -111,13 +117,26 @@ def _through_memory(op: Op) -> None:
     region.ops[at : at + 1] = made.ops
 
 
+def _used_in_parts(kernel: Kernel) -> set[Value | None]:
+    """The rings of which some access is of less, or of other dimensions, than a whole stage or its transpose. The
+    stages of swizzled ones have no such parts that copies reach."""
+    found: set[Value | None] = set()
+    for op in kernel.walk():
+        if isinstance(op, BufView | BufReshape):
+            continue
+        for v in op.operands:
+            if isinstance(v.type, BufType) and is_by_hand(root(v)) and pipe_of(v) is None:
+                found.add(root(v))
+    return found
+
+
 def pipe_of(buffer: Value) -> Value | None:
-    """The pipe that a whole popped tile, or its transpose, came from."""
-    if isinstance(buffer.owner, BufView):
+    """The pipe that a whole popped tile, or its transpose, came from; or the ring of which it is a stage."""
+    if isinstance(buffer.owner, BufView) and not is_stage(buffer):
         if not is_transpose(buffer.owner):
             return None
         buffer = buffer.owner.operands[0]
-    return buffer.owner.operands[0] if isinstance(buffer.owner, PipePop) else None
+    return buffer.owner.operands[0] if isinstance(buffer.owner, PipePop) or is_stage(buffer) else None
 
 
 def is_transpose(view: Op) -> bool:
@@ -133,8 +152,9 @@ def _rounds(op: Op) -> bool:
 
 
 def _read_otherwise(kernel: Kernel) -> set[Value | None]:
-    """The pipes of which something but products reads the popped tiles."""
-    found: set[Value | None] = set()
+    """The pipes of which something but products reads the popped tiles; and the rings that are used by hand, of which
+    copies round nothing."""
+    found: set[Value | None] = {v for op in kernel.body.ops for v in op.results if is_by_hand(v)}
     used = uses(kernel.body)
     for op in kernel.walk():
         idle = isinstance(op, BufRead) and op.result not in used
@@ -180,7 +200,7 @@ def _rows_fit(op: Op, threads: int) -> bool:
     return t.shape[0] % (64 * groups) == 0
 
 
-def _stage(buffer: Value) -> PipeType:
+def _stage(buffer: Value) -> PipeType | TileType:
     pipe = pipe_of(buffer)
-    assert pipe is not None and isinstance(pipe.type, PipeType)
-    return pipe.type
+    assert pipe is not None and isinstance(pipe.type, PipeType | BufType)
+    return pipe.type if isinstance(pipe.type, PipeType) else TileType(pipe.type.dtype, pipe.type.shape[1:])

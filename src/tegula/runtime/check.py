@@ -8,7 +8,7 @@ from typing import Any
 
 from tegula.check.schedule import check_schedule
 from tegula.check.verdict import Verdict
-from tegula.errors import CompileError, LaunchError, WrongArguments
+from tegula.errors import BulkAccess, CompileError, LaunchError, WrongArguments
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
@@ -38,7 +38,8 @@ def accept(verdict: Verdict) -> None:
 
 
 def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, target: str) -> Verdict:
-    """The verdict for arguments of these types; of packed arrays and of any others, the worse one."""
+    """The verdict for arguments of these types; of packed arrays and of any others, the worse one. A kernel that copies
+    by hand takes none but packed ones."""
     types = argument_types(kernel, given)
     verdict = Verdict("proved")
     for known in (PACKED, STRIDED):
@@ -47,7 +48,13 @@ def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, ta
         launch = LaunchClass(ndim, block_dim or threads, (True,) * (ndim - 1) + (False,), True, False)
         made = trace(kernel, types, launch, access)
         prepare(made)
-        found = check_schedule(made, for_gpu(made, get_cuda_target(target)))
+        try:
+            parts = for_gpu(made, get_cuda_target(target))
+        except BulkAccess:
+            if known is PACKED:
+                raise
+            break
+        found = check_schedule(made, parts)
         if not found.proved:
             return found
         verdict = verdict if verdict.explored[0] else found

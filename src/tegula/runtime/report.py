@@ -16,6 +16,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import BrokenPromise, Deadlock, DivisionByZero, KernelAssertion, OutOfBounds, RunError
 from tegula.ops.debug import Print
 from tegula.ops.roles import waiting
+from tegula.ops.schedule import waiting_at
 from tegula.source import Location
 from tegula.types import (
     DTYPES,
@@ -123,9 +124,14 @@ class Reports:
             data, names = site.data, site.data["names"]
             others = [(name, k not in waits) for k, name in enumerate(names) if int(row[4]) >> k & 1]
             role = names[data["role"]]
-            text = waiting(role, data["pipe"], data["stages"], data["fills"], int(row[3]), others)
+            number, stage = int(row[3]), int(row[5])
+            if "barrier" in data:
+                text = waiting_at(role, data["barrier"], stage, number, others)
+            else:
+                text = waiting(role, data["pipe"], data["stages"], data["fills"], number, others)
             texts.append((site.loc, text))
-        return Deadlock(self.compiled.kernel.name, int(rows[0][1]), texts)
+        pipes = all("pipe" in site.data for site in sites)
+        return Deadlock(self.compiled.kernel.name, int(rows[0][1]), texts, pipes)
 
     def _failure(self, row: np.ndarray) -> RunError:
         site = self.compiled.sites[row[0]]

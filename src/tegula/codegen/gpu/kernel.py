@@ -52,7 +52,9 @@ from tegula.ops.group import (
 from tegula.ops.lane import Lanes, LogicalBlocks, Tid, TileFromLanes, TileToLanes
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
 from tegula.ops.schedule import (
+    BulkCommit,
     BulkLoad,
+    BulkPut,
     BulkStore,
     BulkWait,
     FenceAsync,
@@ -61,6 +63,9 @@ from tegula.ops.schedule import (
     MbarrierNew,
     MbarrierReady,
     MbarrierWait,
+    NamedArrive,
+    NamedNew,
+    NamedSync,
 )
 from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import (
@@ -756,5 +761,10 @@ _RULES: dict[type[Op], Any] = {
     BulkLoad: _on_state(schedule.bulk_load),
     BulkStore: _on_state(schedule.bulk_store),
     BulkWait: _on_state(schedule.bulk_wait),
+    BulkPut: _on_state(schedule.bulk_put),
+    BulkCommit: _on_state(schedule.bulk_commit),
     FenceAsync: _on_state(schedule.fence_async),
+    NamedNew: _on_state(schedule.named_new),
+    NamedSync: _on_state(schedule.named_sync),
+    NamedArrive: _on_state(schedule.named_arrive),
 }

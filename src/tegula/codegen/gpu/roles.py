@@ -108,7 +108,7 @@ def only_starts_copies(region: Region) -> bool:
 
 def _of_one_warp(op: Op) -> bool:
     assert isinstance(op, TileOp)
-    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait):
+    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or op.attrs.get("elected"):
         return True
     return not op.COOPERATIVE and all(e.kind == "read" for e in op.effects())
 

@@ -13,14 +13,13 @@ from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.layout import wgmma_share
 from tegula.ops.roles import WARP, WARP_GROUP
+from tegula.ops.schedule import arrivals_at
 from tegula.passes.bulk_access import boxes, leading_indices
+from tegula.passes.name_barriers import GROUP_BARRIERS, named_barriers
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT, MBARRIER_BYTES
 from tegula.passes.promote_buffers import root
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
-
-GROUP_BARRIERS = 8
-"""The first of the named barriers of warp groups; those below are of roles."""
 
 
 def shared_address(s: GpuState, pointer: str) -> str:
@@ -76,15 +75,18 @@ def _address(s: GpuState, barriers: Value, stage: Value) -> str:
 def barrier_wait(s: GpuState, op: Op) -> None:
     at = _address(s, *op.operands[:2])
     text = "{ .reg .pred P; W: mbarrier.try_wait.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }"
-    asm(s, text, [("r", "i32", at), ("r", "i32", s.scalar(op.operands[2]))])
+    operands = [("r", "i32", at), ("r", "i32", s.scalar(op.operands[2]))]
+    one = op.attrs.get("elected") and s.threads > WARP
+    here = s.code.emit(f"icmp ult i32 {s.lane32}, {WARP}") if one else "true"
+    when(s, here, lambda: asm(s, text, operands))
 
 
 def barrier_arrive(s: GpuState, op: Op) -> None:
-    """By one lane of each warp, after the others."""
+    """By one lane of each warp, or of the first one, after the others."""
     at = _address(s, *op.operands)
     s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
     when(
-        s, elected(s, first_warp=False),
+        s, elected(s, first_warp=bool(op.attrs.get("elected"))),
         lambda: asm(s, "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", at)]),
     )  # fmt: skip
 
@@ -167,9 +169,32 @@ def _check_alignment(s: GpuState, buffer: Value) -> None:
         raise InternalError(f"stages of {step} bytes at {place.offset} are no place for bulk copies")
 
 
+def bulk_put(s: GpuState, op: Op) -> None:
+    buffer, array, *where = op.operands
+    t, view = buffer.type, s.buffers[buffer]
+    assert isinstance(t, BufType)
+    swizzle = getattr(view, "row_bytes", 0)
+    box = boxes(t, bool(swizzle))
+    map_at = _map(s, array, box.shape, swizzle)
+    start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
+    offsets = [s.scalar(v) for v in where]
+
+    def copy() -> None:
+        for k in range(box.count):
+            last = s.code.emit(f"add i32 {offsets[-1]}, {k * box.shape[-1]}")
+            source = s.code.emit(f"add i32 {start}, {k * box.bytes // box.count}")
+            _start_store(s, array, map_at, source, [*offsets[:-1], last])
+
+    when(s, elected(s, first_warp=True), copy)
+
+
+def bulk_commit(s: GpuState, op: Op) -> None:
+    when(s, elected(s, first_warp=True), lambda: asm(s, "cp.async.bulk.commit_group;", []))
+
+
 def bulk_wait(s: GpuState, op: Op) -> None:
     """By all threads: only those that have started copies have any to wait for."""
-    _wait(s, 0, op.attrs["read"])
+    _wait(s, op.attrs.get("pending", 0), op.attrs["read"])
 
 
 def _wait(s: GpuState, pending: int, read: bool) -> None:
@@ -213,7 +238,12 @@ def bulk_store(s: GpuState, op: Op) -> None:
         one = code.emit(
             f"and i1 {elected(s, False)}, {code.emit(f'icmp ult i32 {_of_warp_group(s)}, {WARP}')}"
         )
-        when(s, one, lambda source=source, place=place: _start_store(s, array, map_at, source, place))
+
+        def start(source: str = source, place: list[str] = place) -> None:
+            _start_store(s, array, map_at, source, place)
+            asm(s, "cp.async.bulk.commit_group;", [])
+
+        when(s, one, start)
 
 
 def _of_warp_group(s: GpuState) -> str:
@@ -231,10 +261,7 @@ def _meet(s: GpuState, number: str) -> None:
 def _start_store(s: GpuState, array: Value, map_at: str, source: str, offsets: list[str]) -> None:
     place = _coordinates(s, array, offsets)
     names = ", ".join(f"${2 + d}" for d in range(len(place)))
-    text = (
-        f"cp.async.bulk.tensor.{len(place)}d.global.shared::cta.bulk_group [$0, {{{names}}}], [$1]; "
-        "cp.async.bulk.commit_group;"
-    )
+    text = f"cp.async.bulk.tensor.{len(place)}d.global.shared::cta.bulk_group [$0, {{{names}}}], [$1];"
     asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in place)])
 
 
@@ -283,3 +310,25 @@ def _store_matrices(
         at = shared_address(s, s.memory.at(view, [slot, row, s.memory.add(right, str(k // 4 * 16))]))
         text = "stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [$0], {$1, $2, $3, $4};"
         asm(s, text, [("r", "i32", at), *(("r", "i32", x) for x in packed)])
+
+
+# Barriers that roles meet at -----------------------------------------------------------------------------------------
+
+
+def named_new(s: GpuState, op: Op) -> None:
+    """The hardware has them; only their numbers are chosen."""
+    s.named = s.named or named_barriers(s.kernel, s.threads)
+
+
+def named_sync(s: GpuState, op: Op) -> None:
+    _meet_at(s, op, "sync")
+
+
+def named_arrive(s: GpuState, op: Op) -> None:
+    _meet_at(s, op, "arrive")
+
+
+def _meet_at(s: GpuState, op: Op, how: str) -> None:
+    (barrier,) = op.operands
+    count = WARP * arrivals_at(barrier)
+    s.code.line(f"call void @llvm.nvvm.barrier.cta.{how}.aligned.count(i32 {s.named[barrier]}, i32 {count})")

@@ -29,7 +29,7 @@ Registers: TypeAlias = list[Components]
 class GpuState(State):
     """`layouts`: of all tile values. `places`: of buffers in shared memory. `group`: the threads that run the code at
     hand, `lanes` of which have a lane. `held`: the registers of tiles. `barriers`: the addresses of memory barriers.
-    `maps`: the tensor maps that the kernel needs, in order. `start_registers`: of a thread at the start, where roles
+    `named`: the numbers of named barriers. `maps`: the tensor maps that the kernel needs, in order. `start_registers`: of a thread at the start, where roles
     change how many they have, and `budgets`, those of each warp group. `line_table`: where the code says its Python
     lines. `lane` is the thread's number in the group at all times; `lane32` the same as i32."""
 
@@ -41,6 +41,7 @@ class GpuState(State):
     bases: dict[tuple[int, tuple[Mode, ...]], list[str]] = field(default_factory=dict)
     loops: list[str] = field(default_factory=list)
     barriers: dict[Value, str] = field(default_factory=dict)
+    named: dict[Value, int] = field(default_factory=dict)
     maps: list[TensorMap] = field(default_factory=list)
     start_registers: int = 0
     budgets: tuple[int, ...] = ()

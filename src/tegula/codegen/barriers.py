@@ -1,0 +1,161 @@
+"""Barriers and asynchronous copies on a CPU, of kernels that schedule by hand: barriers are counters in the block's
+memory, copies are complete when they have been started, fences have nothing to do."""
+
+from __future__ import annotations
+
+from tegula.codegen import tiles
+from tegula.codegen.roles import WORD, get, moved, put, wait_until, words
+from tegula.codegen.state import State
+from tegula.codegen.storage import BarrierAt
+from tegula.codegen.text import constant
+from tegula.ir import Op, Value
+from tegula.ops.buffer import buffer_type
+from tegula.ops.roles import WARP
+from tegula.ops.schedule import MbarrierNew, arrivals_at
+from tegula.ops.tile import TileLoad, TileStore
+from tegula.types import element_bytes, scalar_of
+
+PHASE, PENDING, BYTES = (WORD * k for k in range(3))
+"""Of a stage."""
+STAGE_BYTES = 3 * WORD
+
+FUNCTIONS = f"""define internal void @settle(ptr %stage, i64 %count) #0 {{
+entry:
+  %pending.at = getelementptr i8, ptr %stage, i64 {PENDING}
+  %pending = load i64, ptr %pending.at, align {WORD}
+  %bytes.at = getelementptr i8, ptr %stage, i64 {BYTES}
+  %bytes = load i64, ptr %bytes.at, align {WORD}
+  %left = or i64 %pending, %bytes
+  %over = icmp eq i64 %left, 0
+  br i1 %over, label %end, label %done
+end:
+  %phase = load i64, ptr %stage, align {WORD}
+  %next = add i64 %phase, 1
+  store i64 %next, ptr %stage, align {WORD}
+  store i64 %count, ptr %pending.at, align {WORD}
+  br label %done
+done:
+  ret void
+}}
+define internal void @arrive(ptr %stage, i64 %times, i64 %count) #0 {{
+entry:
+  %pending.at = getelementptr i8, ptr %stage, i64 {PENDING}
+  br label %again
+again:
+  %left = phi i64 [ %times, %entry ], [ %fewer, %again ]
+  %pending = load i64, ptr %pending.at, align {WORD}
+  %less = sub i64 %pending, 1
+  store i64 %less, ptr %pending.at, align {WORD}
+  call void @settle(ptr %stage, i64 %count)
+  %fewer = sub i64 %left, 1
+  %more = icmp ne i64 %fewer, 0
+  br i1 %more, label %again, label %done
+done:
+  ret void
+}}"""
+
+
+def new(s: State, op: Op) -> None:
+    """Each stage in phase 0, which lacks all its arrivals."""
+    if FUNCTIONS not in s.functions:
+        s.functions.insert(0, FUNCTIONS)
+    name, count = op.result.name, arrivals_at(op.result)
+    stages = op.attrs["stages"] if isinstance(op, MbarrierNew) else 1
+    at = words(s, f"{name or 'barrier'}: barriers", 3 * stages)
+    for k in range(stages):
+        put(s, at, STAGE_BYTES * k + PENDING, str(count))
+    s.meetings[op.result] = BarrierAt(name, at, count, ())
+
+
+def _stage(s: State, barriers: Value, stage: Value) -> str:
+    offset = s.memory.mul(s.i64(stage), str(STAGE_BYTES))
+    return s.memory.bytes_offset(s.meetings[barriers].stages, offset)
+
+
+def _settle(s: State, barriers: Value, at: str) -> None:
+    s.code.line(f"call void @settle(ptr {at}, i64 {s.meetings[barriers].arrivals})")
+    moved(s)
+
+
+def _arrived(s: State, op: Op, at: str, times: int) -> None:
+    s.code.line(f"call void @arrive(ptr {at}, i64 {times}, i64 {s.meetings[op.operands[0]].arrivals})")
+    moved(s)
+
+
+def _announced(s: State, at: str, bytes: int) -> None:
+    put(s, at, BYTES, s.code.emit(f"add i64 {get(s, at, BYTES)}, {bytes}"))
+
+
+def _warps(s: State, op: Op) -> int:
+    assert s.role is not None
+    return 1 if op.attrs.get("elected") else s.role.lanes // WARP
+
+
+def arrive(s: State, op: Op) -> None:
+    _arrived(s, op, _stage(s, *op.operands), _warps(s, op))
+
+
+def expect(s: State, op: Op) -> None:
+    at = _stage(s, *op.operands)
+    _announced(s, at, op.attrs["bytes"])
+    _arrived(s, op, at, 1)
+
+
+def wait(s: State, op: Op) -> None:
+    """Until the barrier is in a phase of another parity."""
+    barriers, stage, parity = op.operands
+    at, wanted = _stage(s, barriers, stage), s.i64(parity)
+
+    def over() -> tuple[str, str]:
+        bit = s.code.emit(f"and i64 {get(s, at, PHASE)}, 1")
+        return s.code.emit(f"icmp ne i64 {bit}, {wanted}"), _arriving(s, barriers)
+
+    wait_until(s, _site(s, op), over, lambda: (get(s, at, PHASE), s.i64(stage)))
+
+
+def _arriving(s: State, barriers: Value) -> str:
+    return str(sum(1 << k for k in s.meetings[barriers].roles))
+
+
+def _site(s: State, op: Op) -> int:
+    assert s.role is not None
+    data = {"role": s.role.position, "barrier": s.meetings[op.operands[0]].name}
+    return s.site("wait", op.loc, **data, names=list(s.role.names))
+
+
+def meet(s: State, op: Op) -> None:
+    _arrived(s, op, s.meetings[op.operands[0]].stages, _warps(s, op))
+
+
+def sync(s: State, op: Op) -> None:
+    barriers = op.operands[0]
+    at = s.meetings[barriers].stages
+    phase = get(s, at, PHASE)
+    meet(s, op)
+
+    def over() -> tuple[str, str]:
+        return s.code.emit(f"icmp ne i64 {get(s, at, PHASE)}, {phase}"), _arriving(s, barriers)
+
+    wait_until(s, _site(s, op), over, lambda: (phase, "-1"))
+
+
+def load(s: State, op: Op) -> None:
+    buffer, barriers, stage, array, *starts = op.operands
+    t = buffer_type(buffer.type)
+    zero = Value(t.dtype, None)
+    s.scalars[zero] = (constant(scalar_of(t.dtype), 0),)
+    attrs = {"shape": t.shape, "bounds_check": True, "aligned": False}
+    made = TileLoad([array, zero, *starts], [t.tile], attrs, [], op.loc)
+    s.inline[made.result] = made
+    tiles.materialise(s, made.result, s.buffers[buffer])
+    at = _stage(s, barriers, stage)
+    _announced(s, at, -t.tile.size * element_bytes(t.dtype))
+    _settle(s, barriers, at)
+
+
+def put_tile(s: State, op: Op) -> None:
+    buffer, array, *starts = op.operands
+    tile = Value(buffer_type(buffer.type).tile, None, buffer.name)
+    s.tiles[tile] = s.buffers[buffer]
+    attrs = {"bounds_check": True, "aligned": False}
+    tiles.store(s, TileStore([array, tile, *starts], [], attrs, [], op.loc))

@@ -1,0 +1,120 @@
+"""Shared tiles that roles fill and read by hand become rings like those of pipes: stages one after the other, of which
+each access names one. A tile that is not used stage by stage is a ring of one stage."""
+
+from __future__ import annotations
+
+from tegula.errors import BulkAccess
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.buffer import BufNew, BufView, buffer_type, is_packed, root
+from tegula.ops.schedule import BulkLoad, BulkPut
+from tegula.ops.tile import TileEmpty
+from tegula.passes.bulk_access import bulk_reachable
+from tegula.passes.overlap import array_root
+from tegula.passes.place_shared import ALIGNMENT
+from tegula.rewrite import replace, uses
+from tegula.target import CudaTarget
+from tegula.types import BufType, TileType, element_bytes, int32
+
+
+def form_rings(kernel: Kernel) -> None:
+    """Rewrite the kernel in place."""
+    used = uses(kernel.body)
+    copied = {root(op.operands[0]) for op in kernel.walk() if isinstance(op, BulkLoad | BulkPut)}
+    wrapped: dict[Value, Value] = {}
+    for op in [op for op in kernel.body.ops if isinstance(op, BufNew) and op.attrs.get("between_roles")]:
+        t = buffer_type(op.result.type)
+        bulk = op.result in copied
+        staged = len(t.shape) > 1 and all(_picks_stage(user) for user, _ in used.get(op.result, []))
+        if not staged:
+            op = _of_one_stage(op, wrapped)
+            t = buffer_type(op.result.type)
+        op.attrs |= {"pipe": True, "by_hand": True, "stages": t.shape[0], "bulk": bulk}
+    replace(kernel.body, wrapped)
+
+
+def _picks_stage(user: Op) -> bool:
+    return isinstance(user, BufView) and 0 not in user.attrs["dims"]
+
+
+def _of_one_stage(old: Op, wrapped: dict[Value, Value]) -> Op:
+    """The same memory as a ring; the tile is its only stage."""
+    region = old.parent
+    assert region is not None
+    t = buffer_type(old.result.type)
+    made = Region()
+    build = Builder(made, old.loc)
+    whole = TileType(t.dtype, (1, *t.shape))
+    empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
+    ring = build.insert(BufNew([empty], [BufType(t.dtype, whole.shape, "shared")], old.attrs))
+    ring.result.name = old.result.name
+    zero = build.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
+    rank = len(t.shape)
+    attrs = {"shape": t.shape, "dims": tuple(range(1, 1 + rank)), "steps": (1,) * rank}
+    view = build.insert(BufView([ring.result, *[zero] * (1 + rank)], [t], attrs)).result
+    view.name = old.result.name
+    wrapped[old.result] = view
+    for op in made.ops:
+        op.parent = region
+    at = region.ops.index(old)
+    region.ops[at : at + 1] = made.ops
+    return ring
+
+
+def is_stage(buffer: Value) -> bool:
+    """Whether a buffer is a whole stage of a ring that is used by hand."""
+    view = buffer.owner
+    if not isinstance(view, BufView) or not is_by_hand(view.operands[0]):
+        return False
+    shape = buffer_type(view.operands[0].type).shape
+    dims = tuple(range(1, len(shape)))
+    return tuple(view.attrs["dims"]) == dims and tuple(view.attrs["shape"]) == shape[1:]
+
+
+def is_by_hand(ring: Value) -> bool:
+    return isinstance(ring.owner, BufNew) and bool(ring.owner.attrs.get("by_hand"))
+
+
+def check_copies(kernel: Kernel, target: CudaTarget) -> None:
+    """BulkAccess for a copy written by hand that no bulk copy can be."""
+    for op in kernel.walk():
+        if isinstance(op, BulkLoad | BulkPut) and is_by_hand(root(op.operands[0])):
+            _check_copy(kernel, target, op)
+
+
+def _check_copy(kernel: Kernel, target: CudaTarget, op: Op) -> None:
+    called = op.loc.subject or op.NAME
+    if not target.bulk_copies:
+        raise BulkAccess(op.loc, what=f"{called} needs a GPU with bulk copies, sm_90 or later")
+    buffer = op.operands[0]
+    t = buffer_type(buffer.type)
+    if not (is_packed(buffer) and _is_aligned(buffer)):
+        what = f"{called} copies a part of a tile that is not one piece of memory, or starts between {ALIGNMENT} bytes"
+        raise BulkAccess(op.loc, what=what, help="copy whole rows, or to a tile of its own")
+    place = op.operands[3:] if isinstance(op, BulkLoad) else op.operands[1:]
+    swizzled = bool(getattr(root(buffer).owner, "attrs", {}).get("swizzled"))
+    if not bulk_reachable(
+        kernel, target, place, t, swizzled, "read" if isinstance(op, BulkLoad) else "write"
+    ):
+        name = array_root(place[0]).name
+        help = (
+            f"'{name}' must be packed, aligned to 16 bytes, and only be "
+            f"{'read' if isinstance(op, BulkLoad) else 'written'} by the kernel; rows of the tile are multiples of 16 "
+            "bytes, and no dimension is longer than 256"
+        )
+        raise BulkAccess(op.loc, what=f"{called}: no bulk copy can do this to '{name}'", help=help)
+
+
+def _is_aligned(buffer: Value) -> bool:
+    """Whether a view of a ring starts at a whole number of pieces that copies are aligned to."""
+    view = buffer.owner
+    if not isinstance(view, BufView) or isinstance(view.operands[0].owner, BufView):
+        return is_stage(buffer)
+    t = buffer_type(view.operands[0].type)
+    unit = element_bytes(t.dtype)
+    for start, n in zip(reversed(view.operands[2:]), reversed(t.shape[1:]), strict=True):
+        known = start.owner.attrs["value"] if isinstance(start.owner, S.Const) else 1
+        if known * unit % ALIGNMENT:
+            return False
+        unit *= n
+    return True
