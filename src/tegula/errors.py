@@ -353,7 +353,7 @@ class ElectedBody(CompileError):
     """Something in `if tg.elect():` that one thread cannot do by itself."""
 
     CODE = "elected-body"
-    MESSAGE = "{what} is not for one thread of a role"
+    MESSAGE = "one thread of a role cannot do this: {what}"
     HELP = "one thread waits, arrives, announces bytes and starts copies, in loops and branches; the rest goes outside"
 
 

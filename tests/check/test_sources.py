@@ -152,7 +152,7 @@ ROLES = Path(__file__).parent.parent / "roles"
 MODULES = sorted(p.stem for p in ROLES.glob("test_*.py"))
 WRONG = {"test_deadlocks"}
 """Their kernels are meant to go wrong."""
-MIXED = {"one_consumer", "separate_consumers", "merged_two", "prints"}
+MIXED = {"prints"}
 """A role of several warps starts bulk copies and does other work too: its other warps wait for free stages, as they are
 lowered today, and nothing waits for them."""
 

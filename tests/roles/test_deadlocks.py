@@ -67,7 +67,32 @@ def in_a_circle(x: tg.array2d[float]):
         tg.tile_pipe_push(back, tg.tile_pipe_pop(there) + 1.0)
 
 
+@tg.kernel
+def too_few_arrivals(x: tg.array2d[float]):
+    tile = tg.tile_empty(shape=(1, N), dtype=float, storage="shared")
+    full = tg.mbarrier(8, stages=2)
+    with tg.ws(0):
+        tile[:, :] = tg.tile_load(x, shape=(1, N))
+        tg.mbarrier_arrive(full, 1)
+    with tg.ws(1):
+        tg.mbarrier_wait(full, 1, 0)
+        tg.tile_store(x, tile)
+
+
+@tg.kernel
+def meets_nobody(x: tg.array2d[float]):
+    both = tg.named_barrier(warps=8)
+    with tg.ws(0):
+        tg.tile_store(x, tg.tile_ones(shape=(1, N)))
+    with tg.ws(1):
+        tg.named_barrier_sync(both)
+
+
 WAITS = {
+    too_few_arrivals: [
+        "ws1 waits here for phase 0 of stage 1 of barrier 'full', to be ended by ws0, which has ended"
+    ],
+    meets_nobody: ["ws1 waits here for phase 0 of barrier 'both', to be ended by ws1, which waits too"],
     never_filled: ["ws0 waits here for tile 0 of pipe 'pipe' from any role: none fills it"],
     popped_too_often: ["ws1 waits here for tile 3 of pipe 'pipe' from ws0, which has ended"],
     filled_too_often: [
@@ -104,7 +129,7 @@ def test_each_role_says_what_it_waits_for(kernel: Any, run: Callable[..., None],
     error = found.value
     assert [text for _, text in error.waits] == WAITS[kernel]
     assert all(text in str(error) for text in WAITS[kernel]) and f"kernel {kernel.name}" in str(error)
-    assert all("tile_pipe_" in at.text() for at, _ in error.waits)
+    assert all("tile_pipe_" in at.text() or "barrier_" in at.text() for at, _ in error.waits)
 
 
 def test_launches_go_on_after_a_deadlock() -> None:

@@ -1,5 +1,6 @@
 """How often roles wait for barriers and arrive at them, as formulas in what a launch decides: all who share a barrier
-must do so equally often, in every launch (conditions C1 and C2)."""
+must do so equally often in every launch, but for some times at the start and at the end that do not depend on how often
+loops run (conditions C1 and C2)."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ Product = frozenset[tuple[Any, int]]
 @dataclass(frozen=True, slots=True)
 class Count:
     """A sum of products of atoms, each with a factor. Atoms: ("trips", span, step), how often a loop runs; ("positive",
-    form) and ("zero", form), 1 or 0; sums over a loop and conditions that are not resolved."""
+    form) and ("zero", form), 1 or 0; ("least", trips, n), how often a loop runs or n, whichever is less; sums over a
+    loop and conditions that are not resolved."""
 
     parts: frozenset[tuple[Product, int]] = frozenset()
 
@@ -41,7 +43,19 @@ class Count:
 
     def negated(self) -> Count:
         """1 minus the count: of a condition, its opposite."""
-        return ONE + Count(frozenset((p, -f) for p, f in self.parts))
+        return ONE.minus(self)
+
+    def minus(self, other: Count) -> Count:
+        return self + Count(frozenset((p, -f) for p, f in other.parts))
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the count is the same, or nearly so, however often loops run."""
+        return all(atom[0] in BOUNDED for product, _ in self.parts for atom, _ in product)
+
+
+CONDITIONS = ("positive", "zero", "condition")
+BOUNDED = (*CONDITIONS, "least")
 
 
 NOTHING = Count()
@@ -60,16 +74,17 @@ def _times(p: Product, q: Product) -> Product:
     """A condition holds or not, however often it is asked for; a loop that runs has a positive span."""
     powers = dict(p)
     for atom, n in q:
-        powers[atom] = powers.get(atom, 0) + n if atom[0] == "trips" else 1
+        powers[atom] = 1 if atom[0] in CONDITIONS else powers.get(atom, 0) + n
     spans = {_sign(atom[1]) for atom in powers if atom[0] == "trips"}
     return frozenset((a, n) for a, n in powers.items() if not (a[0] == "positive" and a[1] in spans))
 
 
 class Counter:
-    """Counts what roles do to one barrier."""
+    """Counts what roles do to one barrier. `few`: rounds of a loop that are few enough to be seen in the launches that
+    are unrolled."""
 
-    def __init__(self, forms: Forms, followed: Followed) -> None:
-        self.forms, self.followed = forms, followed
+    def __init__(self, forms: Forms, followed: Followed, few: int) -> None:
+        self.forms, self.followed, self.few = forms, followed, few
 
     def count(self, region: Region, kinds: tuple[type[Op], ...], barrier: Value) -> Count:
         """How often ops of the kinds run in a region."""
@@ -86,6 +101,9 @@ class Counter:
             then, other = (self.count(r, kinds, barrier) for r in op.regions)
             if then == other:
                 return then
+            lasting = settles(op, self.few)
+            if lasting is not None:
+                return then if lasting else other
             holds = self.condition(op.operands[0])
             return holds * then + holds.negated() * other
         if isinstance(op, For):
@@ -111,9 +129,43 @@ class Counter:
             elif len(inside) == 1 and next(iter(inside))[0] in first:
                 rounds = _positive(span)
             else:
-                rounds = _atom("sum", span, step, inside)
+                rounds = self._some_rounds(op, inside, span, step)
             total += rounds * Count(frozenset({(outside, factor)}))
         return total
+
+    def _some_rounds(self, op: Op, inside: Product, span: Form, step: Form) -> Count:
+        """In how many rounds of a loop something holds: the first, or the last, or all but these."""
+        unknown = _atom("sum", span, step, inside)
+        start, by = self.forms.of(op.operands[0]), self.forms.of(op.operands[2]).number
+        ((atom, _), *others) = inside
+        if others or atom[0] != "positive" or by is None or by == 0:
+            return unknown
+        (index, _), *_ = self.forms.of(op.regions[0].args[0]).terms
+        form: Form = atom[1]
+        rest = Form(form.constant, frozenset((t, f) for t, f in form.terms if t != index))
+        factor = dict(form.terms).get(index, 0)
+        if not factor or _mentions(rest, self.forms.of(op.regions[0].args[0])):
+            return unknown
+        first, change = rest.plus(start, factor), factor * by
+        if change < 0:
+            found = self._first_rounds(first, -change, span, step)
+            return unknown if found is None else found
+        found = self._first_rounds(constant(1) - first, change, span, step)
+        return unknown if found is None else _trips(span, step).minus(found)
+
+    def _first_rounds(self, form: Form, falls: int, span: Form, step: Form) -> Count | None:
+        """In how many rounds a form is positive that falls by a number from one to the next; None where these are not
+        few, or all but few."""
+        by = step.number
+        assert by is not None
+        rounds = floor_divided(form + constant(falls - 1), falls)
+        trips = floor_divided(span + constant(by - 1), by)
+        n, rest = rounds.number, (trips - rounds).number
+        if n is not None and n <= self.few:
+            return _least(span, step, trips, n)
+        if rest is not None and rest <= self.few:
+            return _trips(span, step).minus(_least(span, step, trips, rest))
+        return None
 
     def condition(self, value: Value) -> Count:
         """1 where it holds, else 0."""
@@ -192,6 +244,78 @@ def _trips(span: Form, step: Form) -> Count:
     times = rounds.content
     rounds = rounds.divided(times)
     return _number(times) * _atom("trips", _above(rounds) or rounds, Form(1))
+
+
+def _least(span: Form, step: Form, trips: Form, n: int) -> Count:
+    """How often a loop runs, or n."""
+    if trips.number is not None:
+        return _number(min(max(trips.number, 0), max(n, 0)))
+    return NOTHING if n <= 0 else _positive(span) if n == 1 else _atom("least", trips, n)
+
+
+def settles(branch: Op, few: int) -> bool | None:
+    """Which way a branch goes, but for a few times: its condition compares a number with one that grows in each round
+    of the loop that the branch stands in. None for other conditions."""
+    compared, at = branch.operands[0].owner, branch.parent
+    if not isinstance(compared, S.Cmp) or at is None or not isinstance(at.parent, For | While):
+        return None
+    pred = compared.attrs["pred"]
+    for (counter, limit), said in zip(_both_ways(compared.operands), (pred, TURNED[pred]), strict=True):
+        number = limit.owner.attrs["value"] if isinstance(limit.owner, S.Const) else None
+        start = _starts(counter, at) if isinstance(number, int) else None
+        if start is not None and isinstance(number, int) and number - start <= few:
+            return said in ("gt", "ge", "ne")
+    return None
+
+
+TURNED = {"eq": "eq", "ne": "ne", "lt": "gt", "ge": "le", "gt": "lt", "le": "ge"}
+
+
+def _both_ways(pair: Sequence[Value]) -> list[tuple[Value, Value]]:
+    a, b = pair
+    return [(a, b), (b, a)]
+
+
+def _starts(counter: Value, body: Region, strictly: bool = True) -> int | None:
+    """The number that a counter starts from which each round of a loop makes greater (if not `strictly`: does not make
+    less), and no loop around makes less; None where it is no such counter."""
+    loop = body.parent
+    if counter.owner is not body or loop is None:
+        return None
+    k = body.args.index(counter) - isinstance(loop, For)
+    if k < 0 or not _grows(body.terminator.operands[k], counter, strictly):
+        return None
+    start = loop.operands[k + (3 if isinstance(loop, For) else 0)]
+    if isinstance(start.owner, S.Const):
+        value = start.owner.attrs["value"]
+        return value if isinstance(value, int) else None
+    outer = start.owner
+    if not isinstance(outer, Region) or not isinstance(outer.parent, For | While):
+        return None
+    return _starts(start, outer, False)
+
+
+def _grows(end: Value, start: Value, strictly: bool) -> bool:
+    """Whether a value is greater than another one, or (not `strictly`) not less."""
+    if end is start:
+        return not strictly
+    owner = end.owner
+    if isinstance(owner, S.Add):
+        for x, y in _both_ways(owner.operands):
+            more = y.owner.attrs["value"] if isinstance(y.owner, S.Const) else -1
+            if isinstance(more, int) and more >= 0 and _grows(x, start, strictly and more == 0):
+                return True
+        return False
+    if isinstance(owner, If):
+        k = owner.results.index(end)
+        return all(_grows(r.terminator.operands[k], start, strictly) for r in owner.regions)
+    if isinstance(owner, For | While):
+        k = owner.results.index(end)
+        body = owner.regions[-1]
+        argument = body.args[k + isinstance(owner, For)]
+        before = owner.operands[k + (3 if isinstance(owner, For) else 0)]
+        return _grows(before, start, strictly) and _grows(body.terminator.operands[k], argument, False)
+    return False
 
 
 def _mentions(part: Any, index: Form) -> bool:
@@ -302,10 +426,15 @@ ARRIVALS = (MbarrierArrive, MbarrierExpect, NamedSync, NamedArrive)
 
 
 def check_counts(
-    forms: Forms, followed: Followed, roles: Sequence[tuple[str, Region]], barriers: Iterable[Value]
+    forms: Forms,
+    followed: Followed,
+    roles: Sequence[tuple[str, Region]],
+    barriers: Iterable[Value],
+    stages: int,
 ) -> None:
-    """Unproved where two roles wait for or arrive at a barrier, and it is not sure that both do so equally often."""
-    counter = Counter(forms, followed)
+    """Unproved where two roles wait for or arrive at a barrier, and it is not sure that both do so equally often, but
+    for some times. `stages`: the most of a barrier."""
+    counter = Counter(forms, followed, stages + 1)
     for barrier in barriers:
         found: list[tuple[str, Op, Count]] = []
         for name, region in roles:
@@ -313,9 +442,9 @@ def check_counts(
                 count = counter.count(region, kinds, barrier)
                 if count != NOTHING:
                     found.append((f"{name} {verb} it", _where(region, kinds, barrier), count))
-        if found and any(count != found[0][2] for *_, count in found):
+        if found and not all(count.minus(found[0][2]).bounded for *_, count in found):
             (first, at, count), *rest = found
-            other, there, _ = next(row for row in rest if row[2] != count)
+            other, there, _ = next(row for row in rest if not row[2].minus(count).bounded)
             raise Unproved(
                 "counts",
                 f"whether {first} and {other} equally often is not known, for {barrier.name or 'a barrier'}",

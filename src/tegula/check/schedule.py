@@ -71,16 +71,17 @@ class _Check:
             self._uniform()
         except Refuted as e:
             return _refuted(e, (), (), self.explored)
-        if not self.barriers:
+        if not self.barriers and not self.program.followed.tracked:
             return Verdict(PROVED)
-        stages = sorted({n for _, n, _ in self.barriers})
+        stages = sorted({n for _, n, _ in self.barriers}) or [1]
         for values in launches(self.forms, self.program.followed, stages):
             found = self._launch(values)
             if found is not None:
                 return found
         self._covered()
         rows = [(role.name, region) for role, region in zip(self.roles, self.program.roles, strict=True)]
-        check_counts(self.forms, self.program.followed, rows, [v for v, *_ in self.barriers])
+        barriers = [v for v, *_ in self.barriers]
+        check_counts(self.forms, self.program.followed, rows, barriers, stages[-1])
         return Verdict(PROVED, explored=self.explored)
 
     def _launch(self, values: Values) -> Verdict | None:
@@ -149,7 +150,7 @@ class _Check:
     def _rounds(self, op: Op) -> None:
         """A loop has been run often enough for all stages to be used again, unless it cannot."""
         rounds = self.program.entered.get(op.regions[-1], 0)
-        if op.NAME == "if" or rounds > max(n for _, n, _ in self.barriers):
+        if op.NAME == "if" or rounds > max((n for _, n, _ in self.barriers), default=1):
             return
         if isinstance(op, For) and all(bounded(self.forms.of(v)) for v in op.operands[:3]):
             return

@@ -44,10 +44,10 @@ class ElectedTracer(Loops):
         if node.test.args or node.test.keywords:
             raise E.WrongArguments(self.location(node.test), what="elect takes no arguments")
         if node.orelse:
-            raise E.ElectedBody(self.location(node.orelse[0]), what="'else' of 'if tg.elect():'")
+            raise E.ElectedBody(self.location(node.orelse[0]), what="there is an 'else' to 'if tg.elect():'")
         for name, target, _ in targets(node.body):
             if not isinstance(self.frame.names.get(name, UNBOUND), MARKS):
-                what = f"'{name}' is bound outside of 'if tg.elect():' and changed inside by one thread"
+                what = f"'{name}' is bound outside of 'if tg.elect():' and changed inside"
                 raise E.ElectedBody(self.location(target), what=what, help=f"bind '{name}' inside it")
         outer, before = self.builder.region, self.builder.elected
         self.builder.elected = True
@@ -56,7 +56,9 @@ class ElectedTracer(Loops):
         finally:
             self.builder.elected = before
         if any(made.names.get(flag, False) is not False for flag in FLAGS):
-            raise E.ElectedBody(self.location(node), what="one thread leaves a loop or the role here")
+            raise E.ElectedBody(
+                self.location(node), what="it leaves a loop or the role around 'if tg.elect():'"
+            )
         for op in made.region.walk():
             self._check_elected(op)
         for op in made.region.ops:
@@ -64,7 +66,7 @@ class ElectedTracer(Loops):
 
     def _check_elected(self, op: Op) -> None:
         assert isinstance(op, TileOp)
-        if isinstance(op, CONTROL) or isinstance(op, BY_ONE_THREAD):
+        if isinstance(op, (*CONTROL, *BY_ONE_THREAD)):
             return
         if op.COOPERATIVE or any(e.kind != "read" for e in op.effects()):
-            raise E.ElectedBody(op.loc, what=f"{op.loc.subject or op.NAME} in 'if tg.elect():'")
+            raise E.ElectedBody(op.loc, what=f"{op.loc.subject or op.NAME} is in 'if tg.elect():'")

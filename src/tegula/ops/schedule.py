@@ -25,6 +25,7 @@ class ScheduleOp(TileOp):
     __slots__ = ()
     COOPERATIVE = True
     PURE = False
+    NONDIFFERENTIABLE = "it is part of a schedule that is written by hand"
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("io"),)

@@ -8,9 +8,10 @@ from typing import Any
 
 from tegula.check.schedule import check_schedule
 from tegula.check.verdict import Verdict
-from tegula.errors import BulkAccess, CompileError, LaunchError, WrongArguments
+from tegula.errors import BulkAccess, CompileError, WrongArguments
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
+from tegula.ops.lane import Tid
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
@@ -80,17 +81,11 @@ def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:
 
 
 def _shape(kernel: Kernel, types: Sequence[Type], access: Sequence[AccessClass | None]) -> tuple[int, int]:
-    """The fewest dimensions that the kernel can be launched over, threads included, and the threads its roles need."""
-    for ndim in range(2, MAX_DIMS + 1):
-        launch = LaunchClass(ndim, WARP_GROUP, (True,) * (ndim - 1) + (False,), True, False)
-        try:
-            made = kernel.trace(types, launch, access, library())
-        except CompileError:
-            if ndim == MAX_DIMS:
-                raise
-            continue
-        roles = next((op for op in made.body.ops if isinstance(op, Roles)), None)
-        return ndim, block_threads(
-            roles
-        ) if roles is not None else kernel.options.block_dim or config.block_dim
-    raise LaunchError(f"{kernel.name} cannot be launched")
+    """The fewest dimensions, threads included, of a launch that gives each block its own thread indices, as roles want
+    them; and the threads that its roles need."""
+    launch = LaunchClass(MAX_DIMS, WARP_GROUP, (True,) * (MAX_DIMS - 1) + (False,), True, False)
+    made = kernel.trace(types, launch, access, library())
+    named = max((len(op.results) for op in made.walk() if isinstance(op, Tid)), default=1)
+    ndim = min(1 + named, MAX_DIMS)
+    roles = next((op for op in made.body.ops if isinstance(op, Roles)), None)
+    return ndim, block_threads(roles) if roles is not None else kernel.options.block_dim or config.block_dim
