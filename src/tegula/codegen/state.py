@@ -47,8 +47,8 @@ class State:
     `launched`: threads of the launch. `role`: the one whose code this is.
 
     `meetings`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed. `own`:
-    tiles in memory made for them alone. `origins`: the addresses that a register is one of. `copies`: the loops that copy a tile for their next round.
-    `functions`: the text of what the kernel calls besides products."""
+    tiles in memory made for them alone. `origins`: the addresses that a register is one of. `copies`: the loops that
+    copy a tile for their next round. `functions`: the text of what the kernel calls besides products."""
 
     kernel: Kernel
     known: Uniformity

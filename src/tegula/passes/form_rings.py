@@ -25,11 +25,12 @@ def form_rings(kernel: Kernel) -> None:
     for op in [op for op in kernel.body.ops if isinstance(op, BufNew) and op.attrs.get("between_roles")]:
         t = buffer_type(op.result.type)
         bulk = op.result in copied
-        staged = len(t.shape) > 1 and all(_picks_stage(user) for user, _ in used.get(op.result, []))
+        rank = len(t.shape)
+        staged = rank > 1 and all(_picks_stage(user) for user, _ in used.get(op.result, []))
         if not staged:
             op = _of_one_stage(op, wrapped)
             t = buffer_type(op.result.type)
-        op.attrs |= {"pipe": True, "by_hand": True, "stages": t.shape[0], "bulk": bulk}
+        op.attrs.update(pipe=True, by_hand=True, stages=t.shape[0], bulk=bulk)
     replace(kernel.body, wrapped)
 
 

@@ -136,7 +136,9 @@ def pipe_of(buffer: Value) -> Value | None:
         if not is_transpose(buffer.owner):
             return None
         buffer = buffer.owner.operands[0]
-    return buffer.owner.operands[0] if isinstance(buffer.owner, PipePop) or is_stage(buffer) else None
+    if isinstance(buffer.owner, PipePop):
+        return buffer.owner.operands[0]
+    return root(buffer) if is_stage(buffer) else None
 
 
 def is_transpose(view: Op) -> bool:

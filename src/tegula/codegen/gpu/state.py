@@ -31,7 +31,8 @@ class GpuState(State):
     hand, `lanes` of which have a lane. `held`: the registers of tiles. `barriers`: the addresses of memory barriers.
     `named`: the numbers of named barriers. `maps`: the tensor maps that the kernel needs, in order. `start_registers`:
     of a thread at the start, where roles change how many they have, and `budgets`, those of each warp group.
-    `line_table`: where the code says its Python lines. `lane` is the thread's number in the group at all times; `lane32` the same as i32."""
+    `line_table`: where the code says its Python lines. `lane` is the thread's number in the group at all times;
+    `lane32` the same as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
     places: dict[Value, Place] = field(default_factory=dict)
