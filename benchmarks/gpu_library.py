@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -16,12 +17,25 @@ from tegula import kernels
 
 PRODUCTS = ((4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (16384, 4096, 4096))
 """M, N, K."""
+SMALL = (
+    (1024, 1024, 1024),
+    (2048, 2048, 2048),
+    (512, 4096, 4096),
+    (128, 4096, 4096),
+    (64, 8192, 8192),
+    (16, 8192, 8192),
+)
+"""Products that large tiles alone do not do well; their ratios are bounded together, by the geometric mean."""
+RAGGED = ((4000, 4040, 4008), (8200, 8200, 1032), (5000, 5000, 5000), (4004, 4004, 4004))
+"""Lengths that are no multiples of tiles; the rows of the last are no multiples of 16 bytes either."""
+SHARED = ((512, 512, 8192), (16, 4096, 16384), (256, 256, 65536))
+"""Few tiles with many steps."""
 ATTENTIONS = {"2k": (4, 16, 2048, 0.95), "8k": (1, 16, 8192, 1.0), "16k": (1, 8, 16384, 1.0)}
 """Batch, heads, length and the least that is wanted of cuDNN's speed."""
 DEPTH = 128
 
 
-def product(m: int, n: int, k: int, transposed: bool) -> Iterator[Row]:
+def product(m: int, n: int, k: int, transposed: bool, threshold: float | None = 0.98) -> Iterator[Row]:
     """bfloat16 in and out, B as it is or transposed in memory."""
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
     b = [random((n, k) if transposed else (k, n), "bfloat16", seed + 9) for seed in range(SETS)]
@@ -36,9 +50,23 @@ def product(m: int, n: int, k: int, transposed: bool) -> Iterator[Row]:
     error = relative_error(c[0], a[0].double() @ right[0].double())
     yield compared(
         product_name(m, n, k, transposed), run,
-        {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error, "bfloat16", 0.98,
+        {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error, "bfloat16", threshold,
         2 * m * n * k / 1e12, "TFLOP/s",
     )  # fmt: skip
+
+
+def small_products() -> Iterator[Row]:
+    """Each by itself, then the geometric mean of their ratios."""
+    rows = [row for shape in SMALL for row in product(*shape, False, None)]
+    yield from rows
+    mean = math.exp(sum(math.log(row.ratio or math.nan) for row in rows) / len(rows))
+    yield Row(
+        "library matmul bfloat16, small and thin, geometric mean",
+        mean,
+        "of cuBLAS",
+        ratio=mean,
+        threshold=0.98,
+    )
 
 
 def product_name(m: int, n: int, k: int, transposed: bool) -> str:
@@ -88,6 +116,12 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         product_name(*shape, transposed): partial(product, *shape, transposed)
         for shape in PRODUCTS
         for transposed in (False, True)
+    },
+    "library matmul bfloat16, small and thin": small_products,
+    **{
+        product_name(*shape, False): partial(product, *shape, False, threshold)
+        for shapes, threshold in ((RAGGED, 0.85), (SHARED, None))
+        for shape in shapes
     },
     **{
         attention_name(size, causal): partial(attention, size, causal)

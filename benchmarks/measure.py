@@ -13,9 +13,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -72,13 +74,41 @@ class Report:
     device: dict[str, object] = field(default_factory=dict)
 
     def save(self, name: str, folder: Path = RESULTS) -> Path:
-        """Write the rows with versions and device to a folder, whole or not at all."""
+        """Write the rows to a folder, whole or not at all, each with when and on what it was measured. Rows that are
+        there already keep their place, and what they were measured on, until they are measured again."""
         folder.mkdir(exist_ok=True, parents=True)
         path, new = folder / f"{name}.json", folder / f".{name}.json.new"
-        data = {"machine": {**machine(), **self.device}, "rows": [row.json() for row in self.rows]}
-        new.write_text(json.dumps(data, indent=1) + "\n")
+        rows = {row["name"]: row for row in _kept(path)}
+        measured = {"date": date.today().isoformat(), **machine(), **self.device}
+        rows |= {row.name: {**row.json(), "measured": measured} for row in self.rows}
+        new.write_text(_text(list(rows.values())))
         new.replace(path)
         return path
+
+
+def _kept(path: Path) -> list[dict[str, Any]]:
+    """The rows of a file, each with what it was measured on; none if there is no file."""
+    if not path.exists():
+        return []
+    data = json.loads(path.read_text())
+    machines = data.get("machines") or [data["machine"]]
+    return [
+        {**{k: v for k, v in row.items() if k != "machine"}, "measured": machines[row.get("machine", 0)]}
+        for row in data["rows"]
+    ]
+
+
+def _text(rows: list[dict[str, Any]]) -> str:
+    """A file of rows: what they were measured on stands before them, once, and each says which of them it was."""
+    machines: list[dict[str, Any]] = []
+    numbered: list[dict[str, Any]] = []
+    for row in rows:
+        known = row["measured"]
+        if known not in machines:
+            machines.append(known)
+        rest = {k: v for k, v in row.items() if k != "measured"}
+        numbered.append({**rest, "machine": machines.index(known)})
+    return json.dumps({"machines": machines, "rows": numbered}, indent=1) + "\n"
 
 
 @cache
@@ -100,8 +130,9 @@ def version_of(package: str) -> str:
         return ""
 
 
+@cache
 def machine() -> dict[str, object]:
-    """What the numbers were measured on."""
+    """What the numbers were measured on, as it was when it was first asked for."""
     cpu = next(
         (
             line.split(":")[1].strip()

@@ -48,7 +48,7 @@ def test_one_case_does_not_spoil_the_others(tmp_path: Path) -> None:
     assert found[2].failure == "the process ended with 3: memory fault"
     assert found[3].failure == "nothing came within 2 s; the process was ended"
     kept = json.loads((tmp_path / "found.json").read_text())
-    assert kept["machine"]["gpu"] == "none"
+    assert {kept["machines"][row["machine"]]["gpu"] for row in kept["rows"]} == {"none"}
     assert [row["value"] for row in kept["rows"]] == [2.0, None, None, None, 2.0]
 
 
@@ -60,3 +60,16 @@ def test_what_no_time_is_left_for_is_named(tmp_path: Path) -> None:
 def test_a_process_that_cannot_start(tmp_path: Path) -> None:
     (row,) = run(tmp_path, worker="raise SystemExit('no torch')")
     assert (row.name, row.failure) == ("gpu", "the process ended with 1: no torch")
+
+
+def test_rows_that_were_not_measured_again_stay(tmp_path: Path) -> None:
+    """With what they were measured on, in files of the earlier form too."""
+    earlier = [{"name": "copy", "value": 1.0, "passes": True}, {"name": "sum", "value": 2.0, "passes": True}]
+    (tmp_path / "kept.json").write_text(json.dumps({"machine": {"gpu": "old"}, "rows": earlier}))
+    report = Report([Row("sum", 3.0, "ms"), Row("softmax", 4.0, "ms")], {"gpu": "new"})
+    for _ in range(2):
+        report.save("kept", tmp_path)
+    kept = json.loads((tmp_path / "kept.json").read_text())
+    found = [(row["name"], row["value"], kept["machines"][row["machine"]]["gpu"]) for row in kept["rows"]]
+    assert found == [("copy", 1.0, "old"), ("sum", 3.0, "new"), ("softmax", 4.0, "new")]
+    assert len(kept["machines"]) == 2 and kept["machines"][1]["date"]

@@ -11,32 +11,40 @@ from schedules import lowered
 
 import tegula as tg
 from tegula.check.schedule import check_schedule
-from tegula.kernels import gemm
+from tegula.kernels import gemm, shapes
 
 attention: Any = importlib.import_module("tegula.kernels.attention")
 TILES = [
-    *((tile, tg.bfloat16, "default") for tile in gemm.TENSOR_CORES),
-    *((tile, tg.float8_e4m3, "default") for tile in gemm.candidates(tg.float8_e4m3, False)[:1]),
-    *((tile, tg.float32, "tf32") for tile in gemm.candidates(tg.float32, False, "tf32")[:1]),
-    *((tile, tg.float32, "default") for tile in gemm.VECTOR_UNITS),
+    *((tile, tg.bfloat16, "default") for tile in shapes.TENSOR_CORES),
+    *((tile, tg.float8_e4m3, "default") for tile in shapes.candidates(tg.float8_e4m3, False)[:1]),
+    *((tile, tg.float32, "tf32") for tile in shapes.candidates(tg.float32, False, "tf32")[:1]),
+    *((tile, tg.float32, "default") for tile in shapes.VECTOR_UNITS),
 ]
 
 
 @pytest.mark.parametrize(("tile", "dtype", "precision"), TILES)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("more", [False, True])
-def test_matmul(tile: gemm.Tile, dtype: Any, precision: str, transposed: bool, more: bool) -> None:
+def test_matmul(tile: shapes.Tile, dtype: Any, precision: str, transposed: bool, more: bool) -> None:
     result, activation = (dtype if dtype.bits > 8 else tg.bfloat16), "gelu" if more else ""
     # Other orders are transposed before.
     turned = transposed or dtype.bits == 8 or precision == "tf32"
-    kernel = gemm.product(dtype, result, tile, turned, more, more, False, activation, precision)
+    exact = dtype is tg.float32 and precision == "default"
+    epilogue = gemm.Epilogue(result, scaled=more, keeps=more, activation=activation, exact=exact)
+    kernel = gemm.product(dtype, tile, turned, epilogue, precision)
     made, parts = lowered(kernel)
     found = check_schedule(made, parts)
     assert found.proved, found.message
     # Tensor cores of warp groups read stages as copies write them.
-    assert any(op.NAME == "fence.async" for op in made.walk()) == (
-        dtype is tg.float32 and precision == "default"
-    )
+    assert any(op.NAME == "fence.async" for op in made.walk()) == exact
+
+
+@pytest.mark.parametrize("tile", [shapes.TENSOR_CORES[0], shapes.TENSOR_CORES[-1]])
+@pytest.mark.parametrize("splits", [2, 3, 16])
+def test_shares_of_tiles(tile: shapes.Tile, splits: int) -> None:
+    kernel = gemm.product(tg.bfloat16, tile.shared_by(splits), False, gemm.Epilogue(tg.float32))
+    found = check_schedule(*lowered(kernel))
+    assert found.proved, found.message
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from gpu_code import assembled, lowered
 import tegula as tg
 from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
-from tegula.kernels import gemm
+from tegula.kernels import gemm, shapes
 from tegula.kernels.attention import forward
 
 ASSEMBLER = bool(ptx.candidates())
@@ -30,24 +30,40 @@ def check(code: Any, maps: int, *parts: str) -> None:
         assert made.spill_bytes == 0
 
 
-def product(tile: gemm.Tile, dtype: Any = tg.bfloat16, transposed: bool = False, **features: Any) -> Any:
+def product(tile: shapes.Tile, dtype: Any = tg.bfloat16, transposed: bool = False, **features: Any) -> Any:
     """GPU code of a matrix product."""
-    m, n, k = 256, 512, 512
-    result, biased = features.get("result", dtype), features.get("biased", False)
-    kernel = gemm.product(
-        *(dtype, result, tile, transposed, features.get("scaled", False), features.get("keeps", False)),
-        *(biased, features.get("activation", ""), features.get("precision", "default")),
-    )
+    m, n, k = 256, 512, 4096
+    precision, result = features.pop("precision", "default"), features.pop("result", dtype)
+    exact = dtype is tg.float32 and precision == "default"
+    epilogue = gemm.Epilogue(tg.float32 if tile.splits > 1 else result, exact=exact, **features)
+    kernel = gemm.product(dtype, tile, transposed, epilogue, precision)
     b = tg.zeros((n, k) if transposed else (k, n), dtype=dtype)
-    bias = tg.zeros(n, dtype=dtype) if biased else 0
-    arguments = [tg.zeros((m, k), dtype=dtype), b, bias, 1.0, 0.0, tg.zeros((m, n), dtype=result)]
+    bias = tg.zeros(n, dtype=dtype) if epilogue.biased else 0
+    c = tg.zeros((tile.splits, m, n) if tile.splits > 1 else (m, n), dtype=epilogue.result)
+    arguments = [tg.zeros((m, k), dtype=dtype), b, bias, 1.0, 0.0, c]
     return lowered(kernel, arguments, (132,), 128 * (1 + tile.groups))
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("tile", gemm.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
-def test_products(tile: gemm.Tile, transposed: bool) -> None:
+@pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
+def test_products(tile: shapes.Tile, transposed: bool) -> None:
     check(product(tile, transposed=transposed), 3, "wgmma.mma_async", "stmatrix", "setmaxnreg.dec")
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}")
+def test_shares_of_products(tile: shapes.Tile, transposed: bool) -> None:
+    """Sums of float32 leave by bulk copies."""
+    code = product(tile.shared_by(4), transposed=transposed)
+    check(code, 3, "wgmma.mma_async", "cp.async.bulk.tensor.3d.global", "setmaxnreg.dec")
+
+
+def test_shares_are_added_up_by_wide_accesses() -> None:
+    shares, c = tg.zeros((4, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
+    kernel = gemm.summed(4, gemm.Epilogue(tg.bfloat16))
+    text, made = assembled(lowered(kernel, [shares, 0, 1.0, 0.0, c], (16, 2), gemm.THREADS))
+    assert text.count("ld.global.v4") == 8 and "st.global.v" in text and "atom" not in text
+    assert made.spill_bytes == 0
 
 
 @pytest.mark.parametrize(
@@ -61,7 +77,7 @@ def test_products(tile: gemm.Tile, transposed: bool) -> None:
 @pytest.mark.parametrize("size", [(128, 256), (64, 128)])
 def test_products_of_other_widths(size: tuple[int, int], dtype: Any, precision: str, shape: str) -> None:
     """Steps of 128 bytes, four instructions each; float32 is rounded on its way."""
-    tile = next(t for t in gemm.candidates(dtype, False, precision) if t[:2] == size)
+    tile = next(t for t in shapes.candidates(dtype, False, precision) if t[:2] == size)
     result = tg.float32 if precision == "tf32" else tg.bfloat16
     code = product(tile, dtype, True, result=result, precision=precision)
     check(code, 3, f"wgmma.mma_async.sync.aligned.m64n{tile.columns}{shape}", "cp.async.bulk.tensor")
@@ -73,16 +89,16 @@ def test_products_of_other_widths(size: tuple[int, int], dtype: Any, precision: 
 @pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
 def test_epilogues_of_products(activation: str) -> None:
     features = {"activation": activation, "scaled": True, "biased": True}
-    check(product(gemm.TENSOR_CORES[0], **features), 3, "wgmma.mma_async", "stmatrix")
-    tile = gemm.TENSOR_CORES[1 if activation == "gelu" else 0]
+    check(product(shapes.TENSOR_CORES[0], **features), 3, "wgmma.mma_async", "stmatrix")
+    tile = shapes.TENSOR_CORES[1 if activation == "gelu" else 0]
     check(product(tile, **features, result=tg.float32), 3, "wgmma.mma_async")
-    check(product(gemm.TENSOR_CORES[1], tg.float16, **features, keeps=True), 2, "wgmma.mma_async")
+    check(product(shapes.TENSOR_CORES[1], tg.float16, **features, keeps=True), 2, "wgmma.mma_async")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_of_float32(transposed: bool) -> None:
-    for tile in gemm.VECTOR_UNITS:
+    for tile in shapes.VECTOR_UNITS:
         text, made = assembled(product(tile, tg.float32, transposed))
         assert "fma.rn.f32" in text and "cp.async.bulk.tensor" in text and made.spill_bytes == 0
 

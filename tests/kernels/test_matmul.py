@@ -10,7 +10,7 @@ import pytest
 from data import FLOAT8, NUMPY, assert_near, integers, normal, wide
 
 import tegula as tg
-from tegula.kernels import gemm, matmul
+from tegula.kernels import matmul, shapes
 from tegula.kernels.operands import is_aligned, turned
 
 ERF = np.vectorize(math.erf)
@@ -42,14 +42,36 @@ def check(
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("tile", gemm.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
-def test_every_tile(tile: gemm.Tile, transposed: bool) -> None:
+@pytest.mark.parametrize("tile", shapes.TENSOR_CORES, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
+def test_every_tile(tile: shapes.Tile, transposed: bool) -> None:
     check(tile.rows + 8, tile.columns + 8, 2 * tile.depth + 8, tile=tile, transposed=transposed)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("tile", gemm.VECTOR_UNITS, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
-def test_every_tile_of_float32(tile: gemm.Tile, transposed: bool) -> None:
+@pytest.mark.parametrize("splits", [2, 3, 5])
+@pytest.mark.parametrize("shape", [(8, 200, 1300), (70, 65, 128), (65, 1030, 600), (3, 3, 0)])
+def test_blocks_that_share_tiles(shape: tuple[int, int, int], splits: int, transposed: bool) -> None:
+    """Also where some of them have nothing to do."""
+    check(*shape, tile=shapes.TENSOR_CORES[-1].shared_by(splits), transposed=transposed)
+
+
+def test_epilogues_of_shared_tiles() -> None:
+    tile = shapes.TENSOR_CORES[-1].shared_by(3)
+    a, b, bias, old = (
+        normal(*shape, seed=seed) for seed, shape in enumerate([(20, 900), (900, 70), (70,), (20, 70)])
+    )
+    arrays, out = [tg.array(x) for x in (a, b)], tg.array(old)
+    matmul(*arrays, out, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
+    wanted = ACTIVATIONS["gelu"](0.5 * (wide(a) @ wide(b)) + 2.0 * wide(old) + wide(bias))
+    assert_near(out, wanted, "bfloat16", scale=30.0)
+    again = tg.array(old)
+    matmul(*arrays, again, alpha=0.5, beta=2.0, bias=tg.array(bias), activation="gelu", tile=tile)
+    np.testing.assert_array_equal(wide(again), wide(out))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("tile", shapes.VECTOR_UNITS, ids=lambda t: f"{t.rows}x{t.columns}x{t.depth}")
+def test_every_tile_of_float32(tile: shapes.Tile, transposed: bool) -> None:
     check(tile.rows + 4, tile.columns + 4, 3 * tile.depth + 4, "float32", tile, transposed)
 
 
@@ -59,7 +81,7 @@ def test_every_tile_of_float32(tile: gemm.Tile, transposed: bool) -> None:
 )
 def test_steps_of_as_many_bytes(dtype: str, precision: str, transposed: bool) -> None:
     """Operands of 8 bits, and of float32 as tf32, which holds these numbers exactly."""
-    for tile in gemm.candidates(getattr(tg, dtype), False, precision)[2:]:
+    for tile in shapes.candidates(getattr(tg, dtype), False, precision)[2:]:
         check(tile.rows + 8, tile.columns + 8, 2 * tile.depth + 8, dtype, tile, transposed, precision)
 
 
@@ -148,20 +170,6 @@ def test_arrays_of_other_libraries() -> None:
     assert matmul(a, b, out) is out
     assert_near(out, wide(a) @ wide(b), "float32", scale=5.0)
     assert isinstance(matmul(a, b), tg.array)
-
-
-@pytest.mark.parametrize(
-    ("m", "n", "blocks", "size"),
-    [
-        (8192, 8192, 132, (128, 256)),
-        (4096, 4096, 132, (128, 256)),
-        (1, 8192, 132, (128, 64)),
-        (64, 16384, 132, (64, 128)),
-        (1024, 2048, 132, (128, 128)),
-    ],
-)
-def test_the_tile_makes_whole_waves(m: int, n: int, blocks: int, size: tuple[int, int]) -> None:
-    assert gemm.choose(m, n, blocks, gemm.TENSOR_CORES)[:2] == size
 
 
 def zeros(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:

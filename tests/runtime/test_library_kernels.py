@@ -9,7 +9,7 @@ import pytest
 from pretend_driver import PretendDriver
 
 import tegula as tg
-from tegula.kernels import attention, gemm, matmul
+from tegula.kernels import attention, gemm, matmul, shapes
 from tegula.kernels.operands import is_aligned, reachable
 
 
@@ -25,8 +25,16 @@ def on_gpu(*shape: int, dtype: Any = tg.bfloat16) -> tg.array:
 
 def test_a_block_for_each_multiprocessor(driver: PretendDriver) -> None:
     matmul(on_gpu(4096, 64), on_gpu(64, 4096))
-    matmul(on_gpu(256, 64), on_gpu(512, 64), transpose_b=True, tile=gemm.TENSOR_CORES[0])
+    matmul(on_gpu(256, 64), on_gpu(512, 64), transpose_b=True, tile=shapes.TENSOR_CORES[0])
     assert [launch[:2] for launch in driver.launches[-2:]] == [(132, 384), (4, 384)]
+
+
+def test_blocks_share_tiles_where_there_are_few(driver: PretendDriver) -> None:
+    """One launch for the shares of all tiles, one that adds them up."""
+    matmul(on_gpu(256, 8192), on_gpu(8192, 256))
+    matmul(on_gpu(16, 64), on_gpu(64, 128))
+    shared, added, single = [launch[:2] for launch in driver.launches[-3:]]
+    assert shared[0] > 32 and added == (256, gemm.THREADS) and single == (2, 256)
 
 
 def test_a_block_for_each_tile_of_queries(driver: PretendDriver) -> None:

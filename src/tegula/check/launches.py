@@ -239,9 +239,11 @@ def _make(term: Term, n: int, known: dict[Term, int]) -> bool:
     if term.kind == "mul":
         last = _value_of(forms[1], known)
         if last is None:
-            _solve(forms[1], 1, known)
+            # 1, or what the values that are whole numbers can make it.
+            _solve(forms[1], max(1, *(abs(f) for _, f in forms[1].terms)), known)
             last = _value_of(forms[1], known)
-        return last is not None and last != 0 and n % last == 0 and _solve(forms[0], n // last, known)
+        # As close to n as it comes, from above.
+        return last is not None and last != 0 and _solve(forms[0], -(-n // last), known) and n % last == 0
     if term.kind in ("min", "max"):
         return all([_solve(f, n, known) for f in forms])
     return False

@@ -1,4 +1,6 @@
-"""Matrix products: persistent blocks, in which one role fetches tiles and another multiplies them."""
+"""Matrix products: persistent blocks, in which one role fetches tiles and another multiplies them.
+
+Where there are fewer tiles than blocks, several share the steps of a tile, and a second kernel adds up their sums."""
 
 from functools import lru_cache
 from math import ceil
@@ -7,105 +9,81 @@ from typing import Any, NamedTuple
 import tegula as tg
 from tegula.kernels.activations import EXACT, SHORT
 from tegula.kernels.operands import empty, expect_apart, expect_shape, processors, reachable, seen, turned
+from tegula.kernels.shapes import Machine, Tile, candidates, choose, cpu, speed
 
 DTYPES = ("bfloat16", "float16", "float32", "float8_e4m3", "float8_e5m2")
 RESULTS = ("bfloat16", "float16", "float32")
 PRECISIONS = ("default", "tf32")
 RASTER = 8
+WIDTH, THREADS = 1024, 128
+"""Elements of a row that a block adds up, and its threads."""
 
 
-class Tile(NamedTuple):
-    """How the output is cut: a block makes `rows` x `columns` of it at a time, in steps of `depth` of which `stages`
-    are fetched ahead, by so many warp groups. `rate`: how fast a block makes elements, relative to the largest tile;
-    an estimate, by the bytes fetched for each product."""
+class Epilogue(NamedTuple):
+    """What becomes of the sums. `result`: the type of the output; `scaled`, `keeps`, `biased`: whether alpha, beta and
+    bias change anything; `activation`: a name, or nothing; `exact`: whether it is to be as exact as float32."""
 
-    rows: int
-    columns: int
-    depth: int
-    stages: int
-    groups: int
-    rate: float = 1.0
+    result: Any
+    scaled: bool = False
+    keeps: bool = False
+    biased: bool = False
+    activation: str = ""
+    exact: bool = False
 
+    def function(self) -> Any:
+        """The function that stores a tile of sums."""
+        result, scaled, keeps, biased, name, exact = self
+        activate = (EXACT if exact else SHORT).get(name)
 
-TENSOR_CORES = (
-    Tile(128, 256, 64, stages=4, groups=2),
-    Tile(128, 128, 64, stages=5, groups=2, rate=0.85),
-    Tile(128, 64, 64, stages=6, groups=2, rate=0.6),
-    Tile(64, 128, 64, stages=6, groups=1, rate=0.6),
-)
-"""For 16-bit operands; those of 8 and 32 bits have steps of as many bytes."""
-VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
-"""For float32."""
-MOST_CROWDED = 128 * 128
-"""Elements of the largest tile beside which the registers hold more than its sums."""
+        @tg.func
+        def finish(total: Any, bias: Any, alpha: float, beta: float, c: Any, row: int, column: int):
+            if scaled:
+                total = total * alpha
+            if keeps:
+                old = tg.tile_load(c, shape=total.shape, offset=(row, column))
+                total = total + tg.tile_astype(old, tg.float32) * beta
+            if biased:
+                added = tg.tile_load(bias, shape=total.shape[1], offset=column)
+                total = total + tg.tile_reshape(tg.tile_astype(added, tg.float32), shape=(1, total.shape[1]))
+            if name:
+                total = tg.tile_map(activate, total)
+            tg.tile_store(c, tg.tile_astype(total, result), offset=(row, column))
 
-
-def choose(m: int, n: int, blocks: int, tiles: tuple[Tile, ...]) -> Tile:
-    """The tile that is done first with an output of m x n on a device that runs so many blocks at once, in whole
-    waves of them."""
-
-    def time(tile: Tile) -> float:
-        waves = ceil(ceil(m / tile.rows) * ceil(n / tile.columns) / blocks)
-        return waves * tile.rows * tile.columns / tile.rate
-
-    return min(tiles, key=time)
-
-
-def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[Tile, ...]:
-    """The tiles for operands of a type. `crowded`: whether the end of a tile needs many registers."""
-    if dtype == tg.float32 and precision == "default":
-        tiles = VECTOR_UNITS
-    else:
-        bits = dtype.bits
-        tiles = tuple(
-            Tile(t.rows, t.columns, t.depth * 16 // bits, t.stages, t.groups, t.rate) for t in TENSOR_CORES
-        )
-    return tuple(t for t in tiles if not crowded or t.rows * t.columns <= MOST_CROWDED)
+        return finish
 
 
 @lru_cache(maxsize=256)
-def product(
-    dtype: Any,
-    result: Any,
-    tile: Tile,
-    transposed: bool,
-    scaled: bool,
-    keeps: bool,
-    biased: bool,
-    activation: str,
-    precision: str = "default",
-) -> Any:
-    """The kernel for arrays of these types. `scaled`, `keeps`, `biased`: whether alpha, beta and bias change anything;
-    `activation`: a name, or nothing; `precision`: as tile_matmul takes it."""
-    rows, columns, depth, stages, groups, _ = tile
+def product(dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precision: str = "default") -> Any:
+    """The kernel for operands of a type. `precision`: as tile_matmul takes it. With `splits` its output is the sums of
+    each share, (splits, M, N) of float32, without an epilogue."""
+    rows, columns, depth, stages, groups, _, splits = tile
     shape = (columns, depth) if transposed else (depth, columns)
-    biases = tg.array1d[Any] if biased else int
-    exact = dtype == tg.float32 and precision == "default"
-    activate = (EXACT if exact else SHORT).get(activation)
+    biases = tg.array1d[Any] if epilogue.biased else int
+    output = tg.array2d[epilogue.result] if splits == 1 else tg.array3d[tg.float32]
+    across, finish = int(splits > 1), epilogue.function()
 
     @tg.kernel
     def matmul(
-        a: tg.array2d[dtype],
-        b: tg.array2d[dtype],
-        bias: biases,
-        alpha: float,
-        beta: float,
-        c: tg.array2d[result],
+        a: tg.array2d[dtype], b: tg.array2d[dtype], bias: biases, alpha: float, beta: float, c: output
     ):
         left = tg.tile_pipe(shape=(rows, depth), dtype=dtype, stages=stages)
         right = tg.tile_pipe(shape=shape, dtype=dtype, stages=stages)
-        grid = ((c.shape[0] + rows - 1) // rows, (c.shape[1] + columns - 1) // columns)
-        steps = (a.shape[1] + depth - 1) // depth
+        height = (c.shape[across] + rows - 1) // rows
+        width = (c.shape[across + 1] + columns - 1) // columns
+        # What lies outside the operands is 0.
+        steps = (a.shape[1] + depth * splits - 1) // (depth * splits)
         with tg.role("fetch", warp_groups=1, registers=24):
-            for i, j in tg.persistent_tiles(grid, raster=RASTER):
+            for i, j in tg.persistent_tiles((height, width * splits), raster=RASTER):
+                first = j // width * steps if splits > 1 else 0
+                column = j % width * columns if splits > 1 else j * columns
                 for k in range(steps):
-                    tg.tile_pipe_load(left, a, offset=(i * rows, k * depth))
+                    tg.tile_pipe_load(left, a, offset=(i * rows, (first + k) * depth))
                     if transposed:
-                        tg.tile_pipe_load(right, b, offset=(j * columns, k * depth))
+                        tg.tile_pipe_load(right, b, offset=(column, (first + k) * depth))
                     else:
-                        tg.tile_pipe_load(right, b, offset=(k * depth, j * columns))
+                        tg.tile_pipe_load(right, b, offset=((first + k) * depth, column))
         with tg.role("multiply", warp_groups=groups, registers=240):
-            for i, j in tg.persistent_tiles(grid, raster=RASTER):
+            for i, j in tg.persistent_tiles((height, width * splits), raster=RASTER):
                 total = tg.tile_zeros(shape=(rows, columns), dtype=tg.float32)
                 for _k in range(steps):
                     x = tg.tile_pipe_pop(left)
@@ -114,19 +92,35 @@ def product(
                         tg.tile_matmul(x, y, total, precision=precision)
                     else:
                         tg.tile_matmul(x, tg.tile_pipe_pop(right), total, precision=precision)
-                if scaled:
-                    total = total * alpha
-                if keeps:
-                    old = tg.tile_load(c, shape=(rows, columns), offset=(i * rows, j * columns))
-                    total = total + tg.tile_astype(old, tg.float32) * beta
-                if biased:
-                    row = tg.tile_load(bias, shape=columns, offset=j * columns)
-                    total = total + tg.tile_reshape(tg.tile_astype(row, tg.float32), shape=(1, columns))
-                if activation:
-                    total = tg.tile_map(activate, total)
-                tg.tile_store(c, tg.tile_astype(total, result), offset=(i * rows, j * columns))
+                if splits > 1:
+                    tg.tile_store(c[j // width], total, offset=(i * rows, j % width * columns))
+                else:
+                    finish(total, bias, alpha, beta, c, i * rows, j * columns)
 
     return matmul
+
+
+@lru_cache(maxsize=256)
+def summed(splits: int, epilogue: Epilogue) -> Any:
+    """The kernel that adds up the shares of each element, in order."""
+    biases = tg.array1d[Any] if epilogue.biased else int
+    finish = epilogue.function()
+
+    @tg.kernel
+    def add(
+        shares: tg.array3d[tg.float32],
+        bias: biases,
+        alpha: float,
+        beta: float,
+        c: tg.array2d[epilogue.result],
+    ):
+        i, j = tg.tid()
+        total = tg.tile_load(shares[0], shape=(1, WIDTH), offset=(i, j * WIDTH))
+        for s in range(1, splits):
+            total = total + tg.tile_load(shares[s], shape=(1, WIDTH), offset=(i, j * WIDTH))
+        finish(total, bias, alpha, beta, c, i, j * WIDTH)
+
+    return add
 
 
 def matmul(
@@ -181,17 +175,46 @@ def matmul(
     expect_apart("matmul", target, inputs)
     if not m or not n:
         return out
-    blocks = processors(left.device)
     # The old elements, or float32 results that are long in the making.
     crowded = beta != 0 or (activation == "gelu" and target.dtype == tg.float32)
     precision = precision if left.dtype == tg.float32 else "default"
-    tile = tile or choose(m, n, blocks, candidates(left.dtype, crowded, precision))
+    if tile is None:
+        blocks = processors(left.device)
+        machine = cpu(blocks) if left.device.is_cpu else Machine(blocks)
+        ways, size = candidates(left.dtype, crowded, precision), left.dtype.bits / 8
+        tile = choose(m, n, depth, size, speed(left.dtype, precision), ways, machine)
     if not transpose_b and (left.dtype.bits == 8 or precision == "tf32") and not left.device.is_cpu:
         b = right = turned(b, right)
         transpose_b = True
-    features = (transpose_b, alpha != 1, beta != 0, bias is not None, activation or "", precision)
-    kernel = product(left.dtype, target.dtype, tile, *features)
-    blocks = min(blocks, ceil(m / tile.rows) * ceil(n / tile.columns))
-    operands = [reachable(a, left), reachable(b, right), 0 if bias is None else bias]
-    tg.launch_tiled(kernel, blocks, [*operands, float(alpha), float(beta)], [out])
+    exact = left.dtype == tg.float32 and precision == "default"
+    epilogue = Epilogue(target.dtype, alpha != 1, beta != 0, bias is not None, activation or "", exact)
+    operands = [reachable(a, left), reachable(b, right)]
+    rest = [0 if bias is None else bias, float(alpha), float(beta)]
+    _run(operands, rest, out, (m, n), left, tile, transpose_b, epilogue, precision)
     return out
+
+
+def _run(
+    operands: list[Any],
+    rest: list[Any],
+    out: Any,
+    shape: tuple[int, int],
+    like: Any,
+    tile: Tile,
+    transposed: bool,
+    epilogue: Epilogue,
+    precision: str,
+) -> None:
+    """Launch the kernel, and where blocks share tiles the one that adds up their sums."""
+    (m, n), splits = shape, tile.splits
+    blocks = min(processors(like.device), ceil(m / tile.rows) * ceil(n / tile.columns) * splits)
+    if splits == 1:
+        kernel = product(like.dtype, tile, transposed, epilogue, precision)
+        tg.launch_tiled(kernel, blocks, [*operands, *rest], [out])
+        return
+    # Rows that bulk copies can write.
+    shares = tg.empty((splits, m, ceil(n / 4) * 4), tg.float32, like.device)[:, :, slice(n)]
+    kernel = product(like.dtype, tile, transposed, Epilogue(tg.float32), precision)
+    tg.launch_tiled(kernel, blocks, [*operands, 0, 1.0, 0.0], [shares])
+    grid = (m, ceil(n / WIDTH))
+    tg.launch_tiled(summed(splits, epilogue), grid, [shares, *rest], [out], block_dim=THREADS)

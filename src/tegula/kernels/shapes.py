@@ -1,0 +1,108 @@
+"""How matrix products are cut into tiles, by an estimate of the time that each way takes."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import ceil, inf
+from typing import Any, NamedTuple
+
+import tegula as tg
+
+
+class Tile(NamedTuple):
+    """How the output is cut: a block makes `rows` x `columns` of it at a time, in steps of `depth` of which `stages`
+    are fetched ahead, by so many warp groups. `rate`: how fast a block multiplies, relative to the largest tile.
+    `splits`: how many blocks share the steps of one tile; their sums are added up afterwards, in order."""
+
+    rows: int
+    columns: int
+    depth: int
+    stages: int
+    groups: int
+    rate: float = 1.0
+    splits: int = 1
+
+    def shared_by(self, splits: int) -> "Tile":
+        """The same tile, whose steps so many blocks share."""
+        return Tile(*self[:-1], splits)
+
+
+TENSOR_CORES = (
+    Tile(128, 256, 64, stages=4, groups=2),
+    Tile(128, 128, 64, stages=5, groups=2, rate=0.97),
+    Tile(128, 64, 64, stages=6, groups=2, rate=0.92),
+    Tile(64, 128, 64, stages=6, groups=1, rate=0.8),
+    Tile(64, 64, 128, stages=6, groups=1, rate=0.6),
+)
+"""For 16-bit operands; those of 8 and 32 bits have steps of as many bytes."""
+VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
+"""For float32."""
+MOST_CROWDED = 128 * 128
+"""Elements of the largest tile beside which the registers hold more than its sums."""
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+LEAST_STEPS = 4
+"""Steps that a share of a tile has at least."""
+
+
+class Machine(NamedTuple):
+    """What a device does in a second; the numbers are an H200's. `blocks`: that run side by side; `rate`: operations of
+    a block with 16-bit operands and the largest tile; `cache`, `memory`: bytes read by all blocks; `stream`: bytes of
+    memory that one block reads. `start`: seconds of a launch; `store`: of a block before and after its steps, and as
+    many again for a tile of 128 x 256; `second`: of the launch that adds up shares."""
+
+    blocks: int
+    rate: float = 6.5e12
+    cache: float = 10e12
+    memory: float = 4.3e12
+    stream: float = 55e9
+    start: float = 1.2e-6
+    store: float = 0.4e-6
+    second: float = 2.5e-6
+
+
+def cpu(cores: int) -> Machine:
+    """A processor, on which only the products of whole tiles count: its rate does not matter, since no time is compared
+    with it."""
+    return Machine(cores, 1.0, inf, inf, inf, 0.0, 0.0, inf)
+
+
+def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machine: Machine) -> float:
+    """The time of an m x n product of k terms. `size`: bytes of an element; `speed`: of the units that multiply,
+    relative to those of 16-bit operands."""
+    tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
+    waves, active = ceil(tiles / machine.blocks), min(tiles, machine.blocks)
+    steps = ceil(ceil(k / tile.depth) / tile.splits)
+    area, bytes_of_step = tile.rows * tile.columns, (tile.rows + tile.columns) * tile.depth * size
+    multiply = waves * steps * 2 * area * tile.depth / (machine.rate * speed * tile.rate)
+    fetch = tiles * steps * bytes_of_step / machine.cache
+    stream = (m + n) * k * size / min(machine.memory, active * machine.stream)
+    once = waves * machine.store * (1 + 2 * area / (128 * 256))
+    shares = machine.second + 8 * tile.splits * m * n / machine.memory if tile.splits > 1 else 0.0
+    return machine.start + max(multiply, fetch, stream) + once + shares
+
+
+@lru_cache(maxsize=4096)
+def choose(
+    m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: Machine
+) -> Tile:
+    """The tile, with its splits, that is done first."""
+    ways = [
+        tile.shared_by(splits)
+        for tile in tiles
+        for splits in SPLITS
+        if splits == 1 or (k >= splits * LEAST_STEPS * tile.depth and machine.second < inf)
+    ]
+    return min(ways, key=lambda tile: seconds(m, n, k, size, speed, tile, machine))
+
+
+def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[Tile, ...]:
+    """The tiles for operands of a type. `crowded`: whether the end of a tile needs many registers."""
+    if dtype == tg.float32 and precision == "default":
+        tiles = VECTOR_UNITS
+    else:
+        tiles = tuple(Tile(*t[:2], t.depth * 16 // dtype.bits, *t[3:]) for t in TENSOR_CORES)
+    return tuple(t for t in tiles if not crowded or t.rows * t.columns <= MOST_CROWDED)
+
+
+def speed(dtype: Any, precision: str) -> float:
+    """Of the units that multiply operands of a type, relative to those of 16-bit operands."""
+    return 0.06 if dtype == tg.float32 and precision == "default" else 16 / dtype.bits

@@ -1,0 +1,69 @@
+"""How products are cut: the ways that were the fastest on an H200, and no others."""
+
+from __future__ import annotations
+
+import pytest
+
+import tegula as tg
+from tegula.kernels import shapes
+from tegula.kernels.shapes import TENSOR_CORES, Machine, Tile, choose, cpu
+
+H200 = Machine(132)
+
+
+def chosen(m: int, n: int, k: int, machine: Machine = H200) -> Tile:
+    return choose(m, n, k, 2.0, 1.0, TENSOR_CORES, machine)
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((4096, 4096, 4096), (128, 256)),
+        ((8192, 8192, 8192), (128, 256)),
+        ((8192, 8192, 1024), (128, 256)),
+        ((16384, 4096, 4096), (128, 256)),
+        ((1024, 1024, 1024), (128, 64)),
+        ((2048, 2048, 2048), (128, 256)),
+        ((512, 4096, 4096), (128, 128)),
+        ((128, 4096, 4096), (128, 64)),
+    ],
+)
+def test_the_fastest_tiles_that_were_measured(shape: tuple[int, int, int], size: tuple[int, int]) -> None:
+    found = chosen(*shape)
+    assert (found[:2], found.splits) == (size, 1)
+
+
+@pytest.mark.parametrize("rows", [1, 16, 64])
+def test_thin_products_are_read_by_all_multiprocessors(rows: int) -> None:
+    """Whatever reads a matrix once from memory takes as long as that."""
+    found = chosen(rows, 8192, 8192)
+    blocks = -(-8192 // found.columns) * found.splits
+    assert 0.9 * 132 <= blocks <= 132
+    assert shapes.seconds(rows, 8192, 8192, 2.0, 1.0, found, H200) < 1.1 * (8192 * 8192 * 2 / H200.memory)
+
+
+@pytest.mark.parametrize("shape", [(256, 256, 65536), (512, 512, 8192), (16, 4096, 16384), (16, 1024, 32768)])
+def test_few_tiles_with_many_steps_are_shared(shape: tuple[int, int, int]) -> None:
+    m, n, k = shape
+    found = chosen(*shape)
+    assert found.splits > 1 and k // (found.depth * found.splits) >= shapes.LEAST_STEPS
+    assert -(-m // found.rows) * -(-n // found.columns) * found.splits <= 132
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 64), (16, 256, 512), (1, 1, 1), (128, 128, 0)])
+def test_short_products_are_not_shared(shape: tuple[int, int, int]) -> None:
+    assert chosen(*shape).splits == 1
+
+
+def test_processors_share_no_tiles() -> None:
+    for shape in ((16, 8192, 8192), (256, 256, 65536), (1000, 1000, 1000)):
+        assert chosen(*shape, cpu(2)).splits == 1
+    assert chosen(30, 30, 500, cpu(2))[:2] == (64, 64)
+
+
+def test_steps_hold_as_many_bytes_whatever_the_type() -> None:
+    for dtype, precision in ((tg.float16, "default"), (tg.float8_e4m3, "default"), (tg.float32, "tf32")):
+        found = shapes.candidates(dtype, False, precision)
+        assert [t.depth * dtype.bits for t in found] == [t.depth * 16 for t in TENSOR_CORES]
+    assert shapes.candidates(tg.float32, False) == shapes.VECTOR_UNITS
+    assert all(t.rows * t.columns <= shapes.MOST_CROWDED for t in shapes.candidates(tg.bfloat16, True))
