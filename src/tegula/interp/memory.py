@@ -228,9 +228,12 @@ def _buf_view(m: Machine, op: Op, buffer: np.ndarray, numbers: list[int], lane: 
     strides = [buffer.strides[d] * s if d >= 0 else 0 for d, s in zip(dims, steps, strict=True)]
     # Not a slice as such, since one dimension may be walked by several of the view's, or by none.
     origin = buffer[tuple(slice(n, None) for n in numbers)]
-    return as_strided(
-        origin, (*shape, *element), (*strides, *buffer.strides[len(numbers) :]), writeable=-1 not in dims
+    # NumPy makes such views of its own types only.
+    own = origin.view(np.uint8) if buffer.dtype.itemsize == 1 else origin
+    made = as_strided(
+        own, (*shape, *element), (*strides, *buffer.strides[len(numbers) :]), writeable=-1 not in dims
     )
+    return made.view(buffer.dtype)
 
 
 @handles("buf.new")

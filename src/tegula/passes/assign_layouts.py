@@ -35,8 +35,9 @@ from tegula.ops.tile import (
     TileStore,
 )
 from tegula.passes.groups import Group, group_of
+from tegula.passes.product_terms import widened_terms
 from tegula.rewrite import carried_slots
-from tegula.types import BufType, DType, TileType, bfloat16, components, element_bytes, float16
+from tegula.types import TileType, components, element_bytes
 
 Layouts = dict[Value, Layout]
 ACCESS_BYTES = 16
@@ -190,7 +191,7 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
         rows, columns = t.shape
         if op.attrs.get("unit") == "wgmma":
             return wgmma_result((rows, columns), group.warp_groups)
-        if on_tensor_cores(op):
+        if widened_terms(op) is not None:
             return mma_result((rows, columns), threads // 32)
         return fma_result((rows, columns), threads, ACCESS_BYTES // max(4, element_bytes(t.dtype)))
     if isinstance(op, TileFromLanes | TileToLanes):
@@ -213,14 +214,3 @@ def operand_layout(op: Op, k: int, group: Group) -> Layout | None:
         return wgmma_result((t.shape[0], t.shape[1]), group.warp_groups)
     wanted = natural_layout(op, group)
     return wanted if wanted is not None and t.shape == wanted.shape else None
-
-
-def on_tensor_cores(op: SharedProduct | RegisterProduct) -> bool:
-    """Whether a product has operands that tensor cores multiply: float16 or bfloat16, both the same, summed in
-    float32."""
-    a, b = (v.type for v in op.operands[:2])
-    assert isinstance(a, BufType | TileType) and isinstance(b, BufType)
-    narrow: tuple[DType, ...] = (float16, bfloat16)
-    out = op.result.type
-    assert isinstance(out, TileType)
-    return a.dtype == b.dtype and a.dtype in narrow and out.dtype.bits == 32  # type: ignore[union-attr]

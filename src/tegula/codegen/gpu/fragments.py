@@ -1,0 +1,264 @@
+"""The operands of one tensor core instruction of a warp, spread over its lanes: which elements each register holds, and
+how they come from shared memory.
+
+Facts are from the PTX manual, "Matrix Fragments for mma". Shapes of every type follow one rule: a register holds
+neighbours along K, as many as fit 32 bits; four lanes follow each other along K, then eight rows or columns; then come
+the registers: of a left operand eight rows further, and both operands four lanes' worth of K further."""
+
+from __future__ import annotations
+
+from tegula.codegen.convert import convert
+from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.storage import SwizzledView, View
+from tegula.codegen.text import memory_type
+from tegula.dataclass import dataclass
+from tegula.ir import Op, Value
+from tegula.layout import MmaShare
+from tegula.ops.buffer import BufNew, BufReshape, BufView
+from tegula.ops.scalar import Const
+from tegula.passes.product_terms import Terms
+from tegula.types import BufType, DType, bfloat16, element_bytes, float16, float32, float64, scalar_of
+
+LANES_ALONG = 4
+"""Lanes that follow each other along K."""
+ROWS, COLUMNS = 16, 8
+"""Of the result of an instruction."""
+WORD = 32
+"""Bits of the registers that hold narrow elements."""
+UNIT_BYTES = 16
+"""Of K that the lanes hold together in one register: a row of the matrices that ldmatrix reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragments:
+    """The registers of a lane for an instruction that is `depth` deep, of elements of so many bits. Places are relative
+    to the lane's own: row or column lane / 4, and element (lane mod 4) * `together` of K."""
+
+    bits: int
+    depth: int
+
+    @property
+    def together(self) -> int:
+        """Elements in a register."""
+        return max(1, WORD // self.bits)
+
+    @property
+    def stride(self) -> int:
+        """From one register to the next along K."""
+        return LANES_ALONG * self.together
+
+    @property
+    def left(self) -> list[tuple[int, int]]:
+        """(row, element of K) of the first element in each register of a left operand."""
+        return [(row, k) for k in range(0, self.depth, self.stride) for row in (0, ROWS // 2)]
+
+    @property
+    def right(self) -> list[int]:
+        """The element of K of the first one in each register of a right operand."""
+        return list(range(0, self.depth, self.stride))
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An operand: its value, its view with rows along the result's (`across`) and columns along K, and the first of its
+    rows that the warp needs. `count`: of blocks of `unit` rows. `name`: of the elements' type in PTX."""
+
+    value: Value
+    view: View
+    along: int
+    origin: str
+    unit: int
+    count: int
+    name: str
+
+    @property
+    def across(self) -> int:
+        return 1 - self.along
+
+    @property
+    def dtype(self) -> DType:
+        return scalar_of(self.view.dtype)
+
+    def at(self, row: str, k: str) -> list[str]:
+        """The index of an element of the view."""
+        return [row, k] if self.along else [k, row]
+
+
+def sides(s: GpuState, op: Op, share: MmaShare, origin: tuple[str, str], terms: Terms) -> tuple[Side, Side]:
+    """Both operands of a product in shared memory."""
+    a, b = op.operands[:2]
+    left = Side(a, s.buffers[a], 1, origin[0], ROWS, share.high, terms.left)
+    right = Side(b, s.buffers[b], 0, origin[1], COLUMNS, share.wide, terms.right)
+    return left, right
+
+
+def loader(s: GpuState, side: Side, fragments: Fragments) -> Matrices | Elements:
+    """How an operand comes to registers: by ldmatrix where 16 bytes along K, or of 16-bit elements along the other
+    dimension, lie together and are aligned, and K is whole; else element by element."""
+    view, size = side.view, element_bytes(side.view.dtype)
+    whole = view.shape[side.along] % fragments.depth == 0
+    as_they_are = size * 8 == fragments.bits and fragments.bits <= WORD and not _widens(side)
+    per = UNIT_BYTES // size
+    if whole and as_they_are and is_aligned(s, side.value):
+        if _runs_along(view, side.along, size):
+            return Matrices(s, side, fragments, turned=False)
+        if size == 2 and _runs_along(view, side.across, size) and view.shape[side.across] % per == 0:
+            return Matrices(s, side, fragments, turned=True)
+    return Elements(s, side, fragments)
+
+
+def _widens(side: Side) -> bool:
+    """Whether elements are of another type than the instruction's."""
+    names = {"f16": float16, "bf16": bfloat16, "tf32": float32, "f64": float64}
+    return side.name in names and side.dtype is not names[side.name]
+
+
+def _runs_along(view: View, dim: int, size: int) -> bool:
+    """Whether neighbours along a dimension lie together, in rows that start on multiples of 16 bytes."""
+    if isinstance(view, SwizzledView):
+        return view.dims[dim] == 2 and view.steps[dim] == 1 and view.shape[dim] * size % UNIT_BYTES == 0
+    return view.strides[dim] == 1 and view.strides[1 - dim] * size % UNIT_BYTES == 0
+
+
+def is_aligned(s: GpuState, buffer: Value) -> bool:
+    """Whether the first element of a buffer, or of a view of one, surely lies on a multiple of 16 bytes."""
+    while isinstance(buffer.owner, BufView | BufReshape):
+        view, buffer = buffer.owner, buffer.owner.operands[0]
+        if isinstance(view, BufReshape):
+            continue
+        source = s.buffers[buffer]
+        size = element_bytes(source.dtype)
+        for d, start in enumerate(view.operands[1:]):
+            known = start.owner.attrs["value"] if isinstance(start.owner, Const) else 1
+            # Rows and stages of swizzled tiles are whole units.
+            last = isinstance(source, SwizzledView) and source.dims[d] == 2
+            step = (
+                (source.steps[d] if last else UNIT_BYTES)
+                if isinstance(source, SwizzledView)
+                else source.strides[d]
+            )
+            if known * step * size % UNIT_BYTES:
+                return False
+    return isinstance(buffer.owner, BufNew) and isinstance(buffer.type, BufType)
+
+
+class Matrices:
+    """By ldmatrix, four registers at a time: each lane names a row of 16 bytes. Rows beyond the tile, which only give
+    results beyond it, are replaced by its last ones. `turned`: 16-bit elements whose rows run along the other
+    dimension."""
+
+    def __init__(self, s: GpuState, side: Side, fragments: Fragments, turned: bool) -> None:
+        self.s, self.side, self.fragments, self.turned = s, side, fragments, turned
+        lane = s.first(f"and i32 {s.lane32}, 31")
+        matrix = s.first(f"lshr i32 {lane}, 3")
+        row = s.first(f"and i32 {lane}, 7")
+        first, second = s.first(f"and i32 {matrix}, 1"), s.first(f"lshr i32 {matrix}, 1")
+        # Registers of a left operand follow each other along the rows first, those of two right operands along K.
+        over, deep = (first, second) if side.unit == ROWS else (second, first)
+        over, deep = s.first(f"shl i32 {over}, 3"), s.first(f"mul i32 {deep}, {fragments.stride}")
+        if turned:
+            deep = s.first(f"add i32 {deep}, {row}")
+        else:
+            over = s.first(f"add i32 {over}, {row}")
+        self.over, self.deep = (s.first(f"zext nneg i32 {x} to i64") for x in (over, deep))
+
+    def load(self, k: str) -> list[list[str]]:
+        """The registers of each block, from element k of K on."""
+        per = ROWS // self.side.unit
+        made: list[list[str]] = []
+        for block in range(0, self.side.count, per):
+            four = self._four(k, block * self.side.unit)
+            made += [four] if per == 1 else [four[:2], four[2:]]
+        return made[: self.side.count]
+
+    def _four(self, k: str, offset: int) -> list[str]:
+        s, code, side = self.s, self.s.code, self.side
+        row = s.memory.add(s.memory.add(side.origin, str(offset)), self.over)
+        length = side.view.shape[side.across]
+        last = length - COLUMNS if self.turned else length - 1
+        row = code.emit(f"call i64 @llvm.umin.i64(i64 {row}, i64 {last})")
+        at = s.memory.at(side.view, side.at(row, s.memory.add(self.deep, k)))
+        pointer = code.emit(f"addrspacecast ptr {at} to ptr addrspace(3)")
+        t, form = "{ i32, i32, i32, i32 }", ".trans" if self.turned else ""
+        name = f"@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{form}.b16.p3"
+        made = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
+        words = [code.emit(f"extractvalue {t} {made}, {n}") for n in range(4)]
+        return [rounded(s, x) for x in words] if side.name == "tf32" else words
+
+
+class Elements:
+    """One by one; those outside the operand are 0."""
+
+    def __init__(self, s: GpuState, side: Side, fragments: Fragments) -> None:
+        self.s, self.side, self.fragments = s, side, fragments
+        lane = s.first(f"and i32 {s.lane32}, 31")
+        self.row = s.first(f"zext nneg i32 {s.first(f'lshr i32 {lane}, 2')} to i64")
+        along = s.first(f"mul i32 {s.first(f'and i32 {lane}, 3')}, {fragments.together}")
+        self.along = s.first(f"zext nneg i32 {along} to i64")
+
+    def load(self, k: str) -> list[list[str]]:
+        """The registers of each block, from element k of K on."""
+        add, side = self.s.memory.add, self.side
+        start, deep = add(side.origin, self.row), add(self.along, k)
+        registers = self.fragments.left if side.unit == ROWS else [(0, d) for d in self.fragments.right]
+        return [
+            [
+                self._register(add(start, str(block * side.unit + row)), add(deep, str(d)))
+                for row, d in registers
+            ]
+            for block in range(side.count)
+        ]
+
+    def _register(self, row: str, k: str) -> str:
+        """The elements of one register, the first in the lowest bits."""
+        s, code, bits = self.s, self.s.code, self.fragments.bits
+        parts = [self._one(row, s.memory.add(k, str(n))) for n in range(self.fragments.together)]
+        if len(parts) == 1:
+            return parts[0]
+        word = ""
+        for n, part in enumerate(parts):
+            wide = code.emit(f"zext i{bits} {part} to i32")
+            if n:
+                wide = code.emit(f"shl i32 {wide}, {bits * n}")
+            word = code.emit(f"or i32 {word}, {wide}") if word else wide
+        return word
+
+    def _one(self, row: str, k: str) -> str:
+        """An element in the instruction's type: a double, an i32 of tf32, or its bits."""
+        s, code, side = self.s, self.s.code, self.side
+        ok = "true"
+        shape = side.view.shape
+        for x, n, may_exceed in ((row, shape[side.across], True), (k, shape[side.along], self._deep())):
+            if may_exceed:
+                test = code.emit(f"icmp ult i64 {x}, {n}")
+                ok = test if ok == "true" else code.emit(f"and i1 {ok}, {test}")
+        row, k = (code.emit(f"select i1 {ok}, i64 {x}, i64 0") for x in (row, k))
+        value = s.memory.load(s.memory.at(side.view, side.at(row, k)), side.dtype)
+        value, t = self._converted(value)
+        return code.emit(f"select i1 {ok}, {t} {value}, {t} {'0.0' if t == 'double' else '0'}")
+
+    def _deep(self) -> bool:
+        """Whether the last instruction reaches past the end of K."""
+        return self.side.view.shape[self.side.along] % self.fragments.depth != 0
+
+    def _converted(self, value: str) -> tuple[str, str]:
+        """The value as the instruction takes it, and the LLVM type of that."""
+        s, code, name, dtype = self.s, self.s.code, self.side.name, self.side.dtype
+        if name == "f64":
+            return convert(code, value, dtype, float64, 1), "double"
+        if name == "tf32":
+            wide = convert(code, value, dtype, float32, 1)
+            bits = code.emit(f"bitcast float {wide} to i32")
+            return (rounded(s, bits) if dtype is float32 else bits), "i32"
+        if name in ("f16", "bf16"):
+            to = float16 if name == "f16" else bfloat16
+            value = convert(code, value, dtype, to, 1)
+            t = memory_type(to)
+            return (value if t == "i16" else code.emit(f"bitcast {t} {value} to i16")), "i16"
+        return value, "i8"
+
+
+def rounded(s: GpuState, word: str) -> str:
+    """The bits of a float32 as those of the closest tf32, ties away from zero."""
+    x = s.code.emit(f"bitcast i32 {word} to float")
+    return s.code.emit(f'call i32 asm "cvt.rna.tf32.f32 $0, $1;", "=r,f"(float {x})')

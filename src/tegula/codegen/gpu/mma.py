@@ -1,0 +1,116 @@
+"""Matrix products by the tensor cores of warps: 16 rows by 8 columns an instruction, K outermost."""
+
+from __future__ import annotations
+
+from tegula.codegen.gpu.fragments import COLUMNS, ROWS, Elements, Fragments, Matrices, loader, sides
+from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.text import register_type
+from tegula.ir import Op
+from tegula.layout import MmaShare, mma_share
+from tegula.passes.product_terms import Terms
+from tegula.types import BufType, TileType
+
+UNROLLED = 8
+"""Steps of K that are written one after the other."""
+FLOAT64_DEPTHS = (16, 8)
+"""Of instructions on Hopper and later; all have one that is 4 deep."""
+DEEP_FLOAT64 = (9, 0)
+"""The first compute capability with those."""
+
+
+def product(s: GpuState, op: Op, terms: Terms, start: list[str]) -> list[str]:
+    """start + a @ b, in the registers of `mma_result`."""
+    a, out = op.operands[0].type, op.result.type
+    assert isinstance(a, BufType) and isinstance(out, TileType)
+    share = mma_share((out.shape[0], out.shape[1]), s.threads // 32)
+    length = a.shape[1]
+    fragments = Fragments(terms.bits, _depth(s, terms, length))
+    warp = s.first(f"lshr i32 {s.lane32}, 5")
+    down, across = (s.first(f"{how} i32 {warp}, {share.across}") for how in ("udiv", "urem"))
+    origin = (_place(s, down, ROWS * share.high), _place(s, across, COLUMNS * share.wide))
+    left, right = (loader(s, side, fragments) for side in sides(s, op, share, origin, terms))
+    if length <= UNROLLED * fragments.depth:
+        sums = list(start)
+        for k in range(0, length, fragments.depth):
+            sums = _step(s, terms, fragments, (left, right), str(k), share, sums)
+        return sums
+    t = register_type(terms.sum, 1)
+    carried = [(t, x) for x in start]
+    with s.code.loop("0", str(length), str(fragments.depth), carried, s.rolled()) as loop:
+        loop.next = _step(s, terms, fragments, (left, right), loop.index, share, loop.values)
+    return loop.results
+
+
+def _depth(s: GpuState, terms: Terms, length: int) -> int:
+    """How deep the instructions are."""
+    if terms.left != "f64" or s.target.capability < DEEP_FLOAT64:  # type: ignore[attr-defined]
+        return terms.depth
+    return next((n for n in FLOAT64_DEPTHS if length % n == 0), terms.depth)
+
+
+def _place(s: GpuState, number: str, length: int) -> str:
+    return s.first(f"zext nneg i32 {s.first(f'mul i32 {number}, {length}')} to i64")
+
+
+def _step(
+    s: GpuState,
+    terms: Terms,
+    fragments: Fragments,
+    operands: tuple[Matrices | Elements, Matrices | Elements],
+    k: str,
+    share: MmaShare,
+    sums: list[str],
+) -> list[str]:
+    left, right = (x.load(k) for x in operands)
+    out = list(sums)
+    for i in range(share.high):
+        for j in range(share.wide):
+            at = 4 * (j + share.wide * i)
+            out[at : at + 4] = multiply(s, terms, fragments.depth, left[i], right[j], out[at : at + 4])
+    return out
+
+
+def multiply(s: GpuState, terms: Terms, depth: int, a: list[str], b: list[str], c: list[str]) -> list[str]:
+    """One instruction of a warp: c + a @ b."""
+    if terms.bits == 16:
+        return _narrow(s, terms, a, b, c)
+    if terms.left == "f64" and depth == terms.depth and s.target.capability < DEEP_FLOAT64:  # type: ignore[attr-defined]
+        # Of 8 rows each.
+        shape = f"m{ROWS // 2}n{COLUMNS}k{depth}"
+        return [*_assembled(s, shape, terms, a[:1], b, c[:2]), *_assembled(s, shape, terms, a[1:], b, c[2:])]
+    return _assembled(s, f"m{ROWS}n{COLUMNS}k{depth}", terms, a, b, c)
+
+
+def _narrow(s: GpuState, terms: Terms, a: list[str], b: list[str], c: list[str]) -> list[str]:
+    code = s.code
+    if terms.left == "bf16":
+        name = "mma.m16n8k16.row.col.bf16"
+        args = [f"i32 {x}" for x in (*a, *b)]
+    else:
+        name = "mma.m16n8k16.row.col.f32.f32"
+        args = [f"<2 x half> {code.emit(f'bitcast i32 {x} to <2 x half>')}" for x in (*a, *b)]
+    args += [f"float {x}" for x in c]
+    result = "{ float, float, float, float }"
+    made = code.emit(f"call {result} @llvm.nvvm.{name}({', '.join(args)})")
+    return [code.emit(f"extractvalue {result} {made}, {k}") for k in range(4)]
+
+
+REGISTERS = {"float": "f", "i32": "r", "double": "d"}
+"""Constraints of assembly, by LLVM's types."""
+SUMS = {"float": "f32", "i32": "s32", "double": "f64"}
+
+
+def _assembled(s: GpuState, shape: str, terms: Terms, a: list[str], b: list[str], c: list[str]) -> list[str]:
+    total = register_type(terms.sum, 1)
+    one = "double" if terms.left == "f64" else "i32"
+    names = iter(range(len(c) + len(a) + len(b) + len(c)))
+    groups = [", ".join(f"${next(names)}" for _ in part) for part in (c, a, b, c)]
+    types = f"{SUMS[total]}.{terms.left}.{terms.right}.{SUMS[total]}"
+    text = f"mma.sync.aligned.{shape}.row.col.{types} " + ", ".join(f"{{{g}}}" for g in groups) + ";"
+    kinds = (
+        [f"={REGISTERS[total]}"] * len(c) + [REGISTERS[one]] * (len(a) + len(b)) + [REGISTERS[total]] * len(c)
+    )
+    args = [f"{one} {x}" for x in (*a, *b)] + [f"{total} {x}" for x in c]
+    result = f"{{ {', '.join([total] * len(c))} }}"
+    made = s.code.emit(f'call {result} asm "{text}", "{",".join(kinds)}"({", ".join(args)}) convergent')
+    return [s.code.emit(f"extractvalue {result} {made}, {k}") for k in range(len(c))]

@@ -1,0 +1,358 @@
+"""GPU code of one block, run on the processor: a thread for each of its threads, and what the PTX manual says of the
+instructions by which they work together. Copies and products are done where they are started.
+
+Shared memory lies where its addresses have 32 bits, 1 KB into a window of 256 KB, as on a GPU."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tensor_cores import multiply_group, multiply_warp, swizzled, to_tf32
+
+from tegula.backend.llvm import compile_object
+from tegula.backend.loader import load
+from tegula.codegen.gpu import GpuCode
+from tegula.target import get_target
+
+WINDOW, SHARED, BYTES = 0x10000000, 0x10000400, 1 << 18
+PATIENCE = 60.0
+"""Seconds after which threads that wait for each other have lost each other."""
+CALL = re.compile(
+    r'^(?P<head>\s*(?:%\S+ = )?)call (?P<type>.+?) (?P<what>@llvm\.nvvm\.[\w.]+|asm (?:sideeffect )?"[^"]*", "[^"]*")'
+    r"\((?P<args>.*)\)(?: convergent)?$",
+    re.MULTILINE,
+)
+GIVEN = {
+    "read.ptx.sreg.tid.x": "%thread",
+    "read.ptx.sreg.ctaid.x": "%number",
+    "read.ptx.sreg.nctaid.x": "%grid",
+}
+
+
+OWN = """
+@entry = internal global ptr null
+define void @enter(ptr %x) {
+  store ptr %x, ptr @entry
+  ret void
+}
+define internal i16 @round_bfloat(float %x) {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %top = lshr i32 %sum, 16
+  %short = trunc i32 %top to i16
+  ret i16 %short
+}
+"""
+"""Where to call back, and what this processor has no instruction for."""
+
+
+def run_together(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence[int], blocks: int) -> None:
+    """All blocks one after the other, the threads of each at once. `dims`: of the launch, threads included; `blocks`:
+    of the hardware."""
+    total = int(np.prod(dims))
+    packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
+    packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
+    text, callees = _translated(code.text)
+    for block in range(blocks):
+        _Block(code, text, callees, packed, args).run(block, blocks)
+
+
+def _translated(text: str) -> tuple[str, list[str]]:
+    """The module for this processor, with a function for each instruction that is not the processor's, and their
+    names."""
+    text = re.sub(r"^(@shared = .*|attributes .*)$", "", text, flags=re.MULTILINE)
+    start = "define void @kernel(ptr %args, i32 %thread, i32 %number, i32 %grid) {"
+    text = re.sub(r"define ptx_kernel void @kernel\(.*$", start, text, flags=re.MULTILINE)
+    text = re.sub(r" addrspace\(\d\)", "", text).replace("@shared", f"inttoptr (i64 {SHARED} to ptr)")
+    text = re.sub(
+        r"addrspacecast ptr (.+) to ptr$", r"getelementptr i8, ptr \1, i64 0", text, flags=re.MULTILINE
+    )
+    rounding = r"\1.bits = call i16 @round_bfloat(float \2)\n\1 = bitcast i16 \1.bits to bfloat"
+    text = re.sub(r"(%\S+) = fptrunc float (\S+) to bfloat", rounding, text)
+    made: dict[tuple[str, str, tuple[str, ...]], int] = {}
+
+    def replaced(call: re.Match[str]) -> str:
+        what, args = call["what"], call["args"].split(", ") if call["args"] else []
+        given = GIVEN.get(what.removeprefix("@llvm.nvvm."))
+        if given is not None:
+            return f"{call['head']}add i32 {given}, 0"
+        key = what, call["type"], tuple(a.rsplit(" ", 1)[0] for a in args)
+        number = made.setdefault(key, len(made))
+        return f"{call['head']}call {call['type']} @hook{number}({call['args']})"
+
+    text = CALL.sub(replaced, text)
+    functions = [_function(number, *key) for key, number in made.items()]
+    assert "nvvm.m" not in text and " asm " not in text
+    return "\n".join([text, *functions, OWN]), [key[0] for key in made]
+
+
+def _function(number: int, what: str, result: str, types: tuple[str, ...]) -> str:
+    """Calls back with its arguments in memory, 8 bytes each, where the results come back."""
+    parts = result[1:-1].split(",") if result.startswith("{") else [] if result == "void" else [result]
+    slots = max(1, len(parts), len(types))
+    lines = [f"  %at = alloca [{slots} x i64]", "  %back = load ptr, ptr @entry"]
+    for k, t in enumerate(types):
+        lines += [f"  %p{k} = getelementptr i64, ptr %at, i64 {k}", f"  store {t} %x{k}, ptr %p{k}"]
+    lines.append(f"  call void %back(i64 {number}, ptr %at)")
+    made = "poison"
+    for k, t in enumerate(parts):
+        t = t.strip()
+        lines += [f"  %q{k} = getelementptr i64, ptr %at, i64 {k}", f"  %r{k} = load {t}, ptr %q{k}"]
+        if result.startswith("{"):
+            lines.append(f"  %s{k} = insertvalue {result} {made}, {t} %r{k}, {k}")
+            made = f"%s{k}"
+        else:
+            made = f"%r{k}"
+    lines.append(f"  ret {result} {made}" if parts else "  ret void")
+    arguments = ", ".join(f"{t} %x{k}" for k, t in enumerate(types))
+    return "\n".join([f"define internal {result} @hook{number}({arguments}) noinline {{", *lines, "}"])
+
+
+class _Meeting:
+    """Threads that do one thing together, time and again: the last one does it for all."""
+
+    def __init__(self, threads: int) -> None:
+        self.given: list[Any] = [None] * threads
+        self.made: Sequence[Any] = []
+        self.first, self.second = threading.Barrier(threads), threading.Barrier(threads)
+
+    def together(self, number: int, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Any:
+        self.given[number] = value
+        if self.first.wait(PATIENCE) == 0:
+            try:
+                self.made = act(self.given)
+            except BaseException:
+                self.second.abort()
+                raise
+        self.second.wait(PATIENCE)
+        return self.made[number]
+
+
+class _Mbarrier:
+    def __init__(self, count: int) -> None:
+        self.count = self.pending = count
+        self.bytes = self.phase = 0
+
+    def arrive(self, bytes_to_come: int = 0, arrived: int = 0, count: int = 1) -> None:
+        self.bytes += bytes_to_come - arrived
+        self.pending -= count
+        assert self.pending >= 0
+        if self.pending == 0 and self.bytes == 0:
+            self.pending, self.phase = self.count, self.phase ^ 1
+
+
+class _Block:
+    def __init__(
+        self, code: GpuCode, text: str, callees: list[str], packed: bytes, args: Sequence[Any]
+    ) -> None:
+        self.code, self.callees, self.args = code, callees, args
+        self.object = load(compile_object(text, get_target()))
+        self.kept = ctypes.create_string_buffer(len(packed) + 64 + 64 + 128 * len(code.maps))
+        self.arguments = -(-ctypes.addressof(self.kept) // 64) * 64
+        ctypes.memmove(self.arguments, packed, len(packed))
+        self.maps = self.arguments + -(-len(packed) // 64) * 64
+        self.memory = _window()
+        self.memory[:] = 0xFF
+        self.me = threading.local()
+        self.meetings: dict[Any, _Meeting] = {}
+        self.barriers: dict[Any, threading.Barrier] = {}
+        self.mbarriers: dict[int, _Mbarrier] = {}
+        self.lock = threading.Condition()
+        self.errors: list[BaseException] = []
+
+    def run(self, block: int, blocks: int) -> None:
+        back = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(self._called)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.object.address("enter"))(
+            ctypes.cast(back, ctypes.c_void_p)
+        )
+        function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int32] * 3)(
+            self.object.address("kernel")
+        )
+
+        def one(thread: int) -> None:
+            self.me.thread = thread
+            function(self.arguments, thread, block, blocks)
+
+        threads = [threading.Thread(target=one, args=(k,), daemon=True) for k in range(self.code.threads)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(2 * PATIENCE)
+            assert not t.is_alive() or self.errors, "threads wait for ever"
+        if self.errors:
+            raise self.errors[0]
+
+    def _called(self, number: int, at: int) -> None:
+        what = self.callees[number]
+        if self.errors:
+            return
+        try:
+            self._instruction(what, at)
+        except threading.BrokenBarrierError as error:
+            if not self.errors:
+                self.errors.append(error)
+        except BaseException as error:
+            self.errors.insert(0, error)
+            for barrier in self.barriers.values():
+                barrier.abort()
+            for meeting in list(self.meetings.values()):
+                meeting.first.abort()
+                meeting.second.abort()
+            with self.lock:
+                self.lock.notify_all()
+
+    # Instructions ----------------------------------------------------------------------------------------------------
+
+    def _instruction(self, what: str, at: int) -> None:
+        words = (ctypes.c_uint64 * 4096).from_address(at)
+        thread = self.me.thread
+        name = what.removeprefix("@llvm.nvvm.")
+        if what.startswith("asm"):
+            self._assembly(what.split('"')[1], what.split('"')[3], words)
+        elif name == "barrier.cta.sync.aligned.all":
+            self._meet("all", self.code.threads)
+        elif name == "barrier.cta.sync.aligned.count":
+            self._meet((words[0] & 0xFFFFFFFF), words[1] & 0xFFFFFFFF)
+        elif name == "bar.warp.sync":
+            self._meet(("warp", thread // 32), 32)
+        elif name == "elect.sync":
+            words[0], words[1] = 0, int(thread % 32 == 0)
+        elif name.startswith("shfl.sync.idx"):
+            lane = words[2] & 31
+            words[0] = self._warp(words[1], lambda given: [given[lane]] * 32)
+        elif name.startswith("ldmatrix"):
+            words[:4] = self._warp(words[0], lambda given: self._matrices(given, ".trans" in name))
+        elif name.startswith("mma."):
+            self._mma(name, words, 10)
+        elif name.startswith("cp.async.") and "shared.global" in name:
+            size = int(re.findall(r"global\.(\d+)", name)[0])
+            inside = words[2] & 0xFFFFFFFF if name.endswith(".s") else size
+            ctypes.memset(words[0], 0, size)
+            ctypes.memmove(words[0], words[1], inside)
+        else:
+            assert name in ("cp.async.commit.group", "cp.async.wait.group"), name
+
+    def _meet(self, key: Any, count: int) -> None:
+        with self.lock:
+            barrier = self.barriers.setdefault((key, count), threading.Barrier(count))
+        barrier.wait(PATIENCE)
+
+    def _together(self, size: int, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Any:
+        """What threads of a warp or a warp group do together."""
+        group, number = divmod(self.me.thread, size)
+        with self.lock:
+            meeting = self.meetings.setdefault((size, group), _Meeting(size))
+        return meeting.together(number, value, act)
+
+    def _warp(self, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Any:
+        return self._together(32, value, act)
+
+    def _matrices(self, rows: list[int], turned: bool) -> list[list[int]]:
+        """Four 8 x 8 matrices of 16 bits, whose rows the lanes name, eight each."""
+        assert all(r % 16 == 0 for r in rows), "a row of a matrix is not aligned"
+        assert all(SHARED <= r < WINDOW + BYTES for r in rows), "a row of a matrix is not in shared memory"
+        whole = np.stack([np.frombuffer(ctypes.string_at(r, 16), np.uint16) for r in rows]).reshape(4, 8, 8)
+        if turned:
+            whole = whole.transpose(0, 2, 1)
+        pairs = np.ascontiguousarray(whole).view(np.uint32).reshape(4, 32)
+        return [[int(x) for x in pairs[:, lane]] for lane in range(32)]
+
+    def _mma(self, name: str, words: Any, count: int) -> None:
+        """`count`: of the arguments; the results take the place of the first."""
+        made = self._warp(
+            [int(w) for w in words[:count]], lambda given: multiply_warp(name, np.array(given, np.uint64))
+        )
+        words[: len(made)] = [int(x) for x in made]
+
+    def _assembly(self, text: str, constraints: str, words: Any) -> None:
+        if text.startswith("cvt.rna.tf32"):
+            words[0] = int(to_tf32(np.array([words[0] & 0xFFFFFFFF], np.uint32))[0])
+        elif text.startswith("mma.sync"):
+            kinds = [c for c in constraints.split(",") if not c.startswith("~")]
+            self._mma(text, words, sum(not c.startswith("=") for c in kinds))
+        elif "wgmma.mma_async" in text:
+            outputs = sum(c.startswith("=") for c in constraints.split(","))
+            inputs = sum(c[0] not in "=~" for c in constraints.split(","))
+            given = [int(w) & 0xFFFFFFFF for w in words[:inputs]]
+            made = self._together(128, given, lambda all_: multiply_group(text, outputs, all_, self.memory))
+            words[: len(made)] = [int(x) for x in made]
+        elif text.startswith("wgmma.wait_group") or "wgmma.wait_group" in text:
+            pass  # tied registers are where they were
+        elif "cp.async.bulk.tensor" in text:
+            self._bulk(text, words)
+        elif text.startswith("mbarrier") or "mbarrier.try_wait" in text:
+            self._mbarrier(text, words)
+        else:
+            known = (
+                "fence.",
+                "setmaxnreg.",
+                "cp.async.bulk.wait_group",
+                "{ .reg .pred P; setp.eq.u32 P, $1, 0; @P pref",
+            )
+            assert text.startswith(known), text
+
+    def _mbarrier(self, text: str, words: Any) -> None:
+        at = words[0] & 0xFFFFFFFF
+        with self.lock:
+            if "init" in text:
+                self.mbarriers[at] = _Mbarrier(int(re.findall(r", (\d+);", text)[0]))
+            elif "try_wait" in text:
+                parity = words[1] & 1
+                ready = self.lock.wait_for(
+                    lambda: self.mbarriers[at].phase != parity or self.errors, PATIENCE
+                )
+                assert ready, "a wait for a memory barrier does not end"
+            else:
+                expected = re.findall(r"expect_tx.*, (\d+);", text)
+                self.mbarriers[at].arrive(int(expected[0]) if expected else 0)
+            self.lock.notify_all()
+
+    def _bulk(self, text: str, words: Any) -> None:
+        """A box between an array and shared memory."""
+        loads = "shared::cluster.global" in text
+        shared, where, first = (words[0], words[1], 3) if loads else (words[1], words[0], 2)
+        number, rest = divmod(where - self.maps, 128)
+        assert rest == 0
+        tensor = self.code.maps[number]
+        array = self.args[tensor.parameter]
+        size, rank = array.dtype.bits // 8, len(tensor.box)
+        at = [ctypes.c_int32(words[first + d] & 0xFFFFFFFF).value for d in range(rank)][::-1]
+        offsets = (
+            np.arange(int(np.prod(tensor.box)) * size).reshape(-1, size) + (shared & 0xFFFFFFFF) - WINDOW
+        )
+        places = swizzled(offsets, tensor.row_bytes)
+        index = np.stack(np.unravel_index(np.arange(len(offsets)), tensor.box), 1) + at
+        inside = ((index >= 0) & (index < array.shape)).all(1)
+        source = array.ptr + index @ np.array(array.strides)
+        box = self.memory[places]
+        for k in np.flatnonzero(inside):
+            if loads:
+                box[k] = np.frombuffer(ctypes.string_at(int(source[k]), size), np.uint8)
+            else:
+                ctypes.memmove(int(source[k]), box[k].tobytes(), size)
+        if loads:
+            box[~inside] = 0
+            if tensor.rounds:
+                box = to_tf32(box.view(np.uint32)).view(np.uint8).reshape(box.shape)
+            self.memory[places] = box
+            with self.lock:
+                self.mbarriers[words[2] & 0xFFFFFFFF].arrive(arrived=box.size, count=0)
+                self.lock.notify_all()
+
+
+def _window() -> np.ndarray:
+    """The window that shared memory lies in."""
+    private_anonymous_fixed = 0x02 | 0x20 | 0x10
+    mmap = ctypes.CDLL(None).mmap
+    mmap.restype = ctypes.c_void_p
+    mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    assert mmap(WINDOW, BYTES, 3, private_anonymous_fixed, -1, 0) == WINDOW
+    return np.ctypeslib.as_array((ctypes.c_uint8 * BYTES).from_address(WINDOW))

@@ -1,0 +1,149 @@
+"""Matrix products of every type: small integers, whose products every order of sums and every precision gives alike.
+
+"precision" says how float32 may be rounded; nothing that it could round away is in these numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+
+import tegula as tg
+
+
+def numbers(*shape: int, dtype: Any, seed: int = 0) -> tg.array:
+    low = 0 if dtype in (tg.uint8, tg.uint32) else -3
+    values = np.random.default_rng(seed).integers(low, 4, shape)
+    return tg.array(values.astype(np.float64).astype(tg.zeros(1, dtype=dtype).numpy().dtype))
+
+
+def wide(x: Any) -> np.ndarray:
+    return x.astype(np.float64) if isinstance(x, np.ndarray) else x.numpy().astype(np.float64)
+
+
+M, N, K = 24, 20, 36
+
+
+@tg.kernel
+def plain(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
+    total = tg.tile_load(z, shape=(M, N))
+    tg.tile_matmul(tg.tile_load(x, shape=(M, K)), tg.tile_load(y, shape=(K, N)), total, precision="tf32")
+    tg.tile_store(z, total)
+
+
+@tg.kernel
+def turned(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
+    a = tg.tile_load(x, shape=(K, M), storage="shared")
+    b = tg.tile_load(y, shape=(N, K))
+    total = tg.tile_load(z, shape=(M, N))
+    tg.tile_matmul(tg.tile_transpose(a), tg.tile_transpose(b), total)
+    tg.tile_store(z, total)
+
+
+KINDS = [
+    (tg.float16, tg.float16, tg.float16),
+    (tg.bfloat16, tg.bfloat16, tg.bfloat16),
+    (tg.bfloat16, tg.float16, tg.float32),
+    (tg.float32, tg.float32, tg.float32),
+    (tg.float32, tg.float32, tg.float16),
+    (tg.float64, tg.float64, tg.float64),
+    (tg.float32, tg.bfloat16, tg.float64),
+    (tg.float8_e4m3, tg.float8_e4m3, tg.float32),
+    (tg.float8_e4m3, tg.float8_e5m2, tg.bfloat16),
+    (tg.float8_e5m2, tg.float16, tg.float32),
+    (tg.int8, tg.int8, tg.int32),
+    (tg.int8, tg.uint8, tg.int32),
+    (tg.uint8, tg.uint8, tg.uint32),
+    (tg.int8, tg.int8, tg.int8),
+    (tg.int16, tg.int8, tg.int64),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "c"), KINDS, ids=str)
+def test_every_type(a: Any, b: Any, c: Any) -> None:
+    x, y, z = numbers(M, K, dtype=a), numbers(K, N, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
+    *_, found = agree(plain, [x, y, z], 1, 64, tiled=True)
+    wanted = wide(z) + wide(x) @ wide(y)
+    if not c.is_float:
+        wanted = wanted.astype(np.int64)
+    np.testing.assert_array_equal(found, wanted.astype(found.dtype))
+
+
+@pytest.mark.parametrize(("a", "b", "c"), KINDS[::2], ids=str)
+def test_transposed_operands(a: Any, b: Any, c: Any) -> None:
+    x, y, z = numbers(K, M, dtype=a), numbers(N, K, dtype=b, seed=1), numbers(M, N, dtype=c, seed=2)
+    *_, found = agree(turned, [x, y, z], 1, 96, tiled=True)
+    wanted = wide(z) + wide(x).T @ wide(y).T
+    np.testing.assert_array_equal(wide(found), wanted if c.bits > 8 else wide(wanted.astype(found.dtype)))
+
+
+@pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16])
+def test_narrow_results_are_rounded_once(dtype: Any) -> None:
+    """The sum 2048 + 32 * 1 would stay 2048 if each step were rounded to float16, and 256 + 32 at bfloat16."""
+
+    @tg.kernel
+    def add_up(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
+        total = tg.tile_load(z, shape=(16, 16))
+        tg.tile_matmul(tg.tile_load(x, shape=(16, 32)), tg.tile_load(y, shape=(32, 16)), total)
+        tg.tile_store(z, total)
+
+    large = 2048.0 if dtype is tg.float16 else 256.0
+    x, y = tg.ones((16, 32), dtype=dtype), tg.ones((32, 16), dtype=dtype)
+    *_, z = agree(add_up, [x, y, tg.full((16, 16), large, dtype=dtype)], 1, 32, tiled=True)
+    assert (wide(z) == large + 32.0).all()
+
+
+@pytest.mark.parametrize(("narrow", "between"), [(tg.bfloat16, tg.float32), (tg.int8, tg.int16)], ids=str)
+def test_widened_operands(narrow: Any, between: Any) -> None:
+    """The same as the narrow ones, of which the wide ones are also used otherwise."""
+    result = tg.float32 if narrow.is_float else tg.int32
+
+    @tg.kernel
+    def widen(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any]):
+        a = tg.tile_astype(tg.tile_load(x, shape=(16, 32)), between)
+        b = tg.tile_astype(tg.tile_load(y, shape=(16, 32)), between)
+        total = tg.tile_load(z, shape=(16, 16))
+        tg.tile_matmul(a, tg.tile_transpose(b), total)
+        tg.tile_store(z, total + tg.tile_astype(a[:, 8:24], result))
+
+    x, y = numbers(16, 32, dtype=narrow), numbers(16, 32, dtype=narrow, seed=1)
+    *_, found = agree(widen, [x, y, tg.ones((16, 16), dtype=result)], 1, 64, tiled=True)
+    np.testing.assert_array_equal(wide(found), 1.0 + wide(x) @ wide(y).T + wide(x)[:, 8:24])
+
+
+def test_a_sign_that_a_conversion_takes_away_stays_away() -> None:
+    """int8 made uint16 on the way is not the same as int8."""
+
+    @tg.kernel
+    def convert(x: tg.array2d[tg.int8], z: tg.array2d[tg.int32]):
+        a = tg.tile_astype(tg.tile_load(x, shape=(16, 32)), tg.uint16)
+        b = tg.tile_load(x, shape=(16, 32))
+        total = tg.tile_load(z, shape=(16, 16))
+        tg.tile_matmul(a, tg.tile_transpose(b), total)
+        tg.tile_store(z, total)
+
+    x = numbers(16, 32, dtype=tg.int8)
+    *_, found = agree(convert, [x, tg.zeros((16, 16), dtype=tg.int32)], 1, 64, tiled=True)
+    wanted = x.numpy().astype(np.uint16).astype(np.int64) @ x.numpy().astype(np.int64).T
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_tf32_is_as_precise_as_it_says() -> None:
+    """Each operand has a relative error of at most 2**-11; the device of these tests may have none."""
+
+    @tg.kernel
+    def multiply(x: tg.array2d[float], y: tg.array2d[float], z: tg.array2d[float]):
+        total = tg.tile_zeros(shape=(32, 32))
+        tg.tile_matmul(
+            tg.tile_load(x, shape=(32, 64)), tg.tile_load(y, shape=(64, 32)), total, precision="tf32"
+        )
+        tg.tile_store(z, total)
+
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((32, 64), np.float32), rng.standard_normal((64, 32), np.float32)
+    z = tg.zeros((32, 32))
+    tg.launch_tiled(multiply, 1, inputs=[tg.array(x), tg.array(y)], outputs=[z], block_dim=64)
+    error = np.abs(wide(z) - wide(x) @ wide(y))
+    assert (error <= 2.01 * 2.0**-11 * (np.abs(wide(x)) @ np.abs(wide(y)))).all()
