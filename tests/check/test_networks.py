@@ -7,6 +7,15 @@ from typing import Any
 import pytest
 
 import tegula as tg
+from tegula.check.schedule import check_schedule
+from tegula.ir import Kernel as KernelIR
+from tegula.ir import LaunchClass
+from tegula.ops.schedule import MbarrierWait
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.runtime.check import PACKED, STRIDED, argument_types
+from tegula.runtime.compile import trace
+from tegula.target import get_cuda_target
 
 Rows = tg.array2d[float]
 SHAPE = (1, 32)
@@ -316,3 +325,48 @@ def test_wrong_ones_are_refuted(kernel: Any) -> None:
     found = kernel.check()
     assert (found.status, found.kind) == ("refuted", WRONG[kernel]), found.message
     assert found.launch and found.help
+
+
+# Copies and threads that fill in one role ----------------------------------------------------------------------------
+
+
+@tg.kernel
+def mixed_fills(x: Rows, y: Rows, out: Rows, n: int):
+    p = tg.tile_pipe(shape=SHAPE, dtype=float, stages=2)
+    q = tg.tile_pipe(shape=SHAPE, dtype=float, stages=3)
+    with tg.ws(0):
+        for k in range(n):
+            tg.tile_pipe_load(q, y, offset=(k, 0))
+            tg.tile_pipe_load(p, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(p) * tg.tile_pipe_pop(q), offset=(k, 0))
+
+
+def mixed() -> tuple[KernelIR, Distribution]:
+    """Bulk copies reach x only."""
+    types = argument_types(mixed_fills, ())
+    access = (PACKED, STRIDED, PACKED, None)
+    made = trace(mixed_fills, types, LaunchClass(2, 256, (True, False), True, False), access)
+    prepare(made)
+    return made, for_gpu(made, get_cuda_target("sm_90a"))
+
+
+def test_warps_that_start_no_copy_wait_for_no_stage_of_copies() -> None:
+    made, parts = mixed()
+    assert check_schedule(made, parts).proved
+    waits = [op for op in made.walk() if isinstance(op, MbarrierWait) and op.attrs.get("elected")]
+    assert [w.operands[0].name for w in waits] == ["p.empty"]
+    for wait in waits:
+        wait.attrs["elected"] = False
+    found = check_schedule(made, parts)
+    assert (found.status, found.kind) == ("refuted", "aliasing")
+
+
+def test_roles_of_copies_alone_wait_as_one_warp() -> None:
+    types = argument_types(mixed_fills, ())
+    access = (PACKED, PACKED, PACKED, None)
+    made = trace(mixed_fills, types, LaunchClass(2, 256, (True, False), True, False), access)
+    prepare(made)
+    assert check_schedule(made, for_gpu(made, get_cuda_target("sm_90a"))).proved
+    assert not any(op.attrs.get("elected") for op in made.walk())

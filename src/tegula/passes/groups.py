@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Region
+from tegula.ops.base import TileOp
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
+from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierWait
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +47,15 @@ def group_of(at: Op | Region | None, block_threads: int) -> Group:
     at_role = roles.regions.index(region)
     first, warps = roles.attrs["warps"][at_role]
     return Group(first, warps, at_role + 1)
+
+
+def only_starts_copies(region: Region) -> bool:
+    """Whether a role does nothing that needs more than one of its warps."""
+    return all(_of_one_warp(op) for op in region.walk())
+
+
+def _of_one_warp(op: Op) -> bool:
+    assert isinstance(op, TileOp)
+    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or op.attrs.get("elected"):
+        return True
+    return not op.COOPERATIVE and all(e.kind == "read" for e in op.effects())

@@ -33,7 +33,7 @@ from tegula.ops.schedule import (
 )
 from tegula.ops.tile import TileEmpty, TileLoad
 from tegula.passes.bulk_access import boxes, bulk_loadable
-from tegula.passes.groups import group_of, role_of
+from tegula.passes.groups import group_of, only_starts_copies, role_of
 from tegula.rewrite import replace, uses
 from tegula.target import CudaTarget
 from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
@@ -226,10 +226,12 @@ class _Lowering:
     home: Region = field(init=False)
     popped: dict[Value, Value] = field(default_factory=dict[Value, Value])
     counts: dict[Key, _Count] = field(default_factory=dict[Key, _Count])
+    waits: list[Op] = field(default_factory=list[Op])
+    """Of the role, for stages that copies fill."""
 
     def role(self, region: Region) -> None:
         """Every count starts at the first stage; a fresh barrier counts as one whose phase of parity 1 has ended."""
-        self.home, start = region, Region()
+        self.home, start, self.waits = region, Region(), []
         build = Builder(start, self.kernel.loc)
         self.counts = {
             key: _Count(_number(build, 0), _number(build, int(key[1] == "fill")))
@@ -237,6 +239,11 @@ class _Lowering:
         }
         _publish(self.kernel)
         self.region(region)
+        if not only_starts_copies(region):
+            # Only the warp that starts the copies waits for a stage: the others do not end the phase that follows, so
+            # it could be over before they look, and parity would take that for none.
+            for wait in self.waits:
+                wait.attrs["elected"] = True
         for op in start.ops:
             op.parent = region
         at = _after_barriers(region)
@@ -305,7 +312,8 @@ class _Lowering:
         if made.bulk:
             count = self.counts[made.leader, "fill"]
             if op in self.first:
-                build.insert(MbarrierWait([made.empty, count.stage, count.parity], []))
+                wait = MbarrierWait([made.empty, count.stage, count.parity], [], {})
+                self.waits.append(build.insert(wait))
                 size = self.pipes[made.leader].bytes
                 build.insert(MbarrierExpect([made.full, count.stage], [], {"bytes": size}))
             view = self._view(build, pipe, count.stage)

@@ -9,11 +9,9 @@ from tegula.codegen.gpu.state import GpuState
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region
-from tegula.ops.base import TileOp
 from tegula.ops.group import RegisterProduct, SharedProduct
 from tegula.ops.roles import STEP, WARP, WARP_GROUP, start_registers
-from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierWait
-from tegula.passes.groups import Group, group_of
+from tegula.passes.groups import Group, group_of, only_starts_copies
 
 WARPS = WARP_GROUP // WARP
 LEAST, MOST = 24, 240
@@ -99,18 +97,6 @@ def budgets(whole: list[Unit], threads: int, multiplies: bool) -> dict[Unit, int
 def multiplies(region: Op | Kernel) -> bool:
     """Whether there are matrix products in it."""
     return any(isinstance(op, SharedProduct | RegisterProduct) for op in region.walk())
-
-
-def only_starts_copies(region: Region) -> bool:
-    """Whether a role does nothing that needs more than one of its warps."""
-    return all(_of_one_warp(op) for op in region.walk())
-
-
-def _of_one_warp(op: Op) -> bool:
-    assert isinstance(op, TileOp)
-    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or op.attrs.get("elected"):
-        return True
-    return not op.COOPERATIVE and all(e.kind == "read" for e in op.effects())
 
 
 def _role(s: GpuState, region: Region, unit: Unit, warp: str, body: Callable[[Region], None]) -> None:
