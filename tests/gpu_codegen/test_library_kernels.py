@@ -12,7 +12,7 @@ import tegula as tg
 from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
 from tegula.kernels import gemm, shapes
-from tegula.kernels.attention import forward
+from tegula.kernels.attention import DEPTHS, forward
 
 ASSEMBLER = bool(ptx.candidates())
 SWIZZLED = 128
@@ -131,10 +131,15 @@ def test_attention_keeps_a_product_in_flight() -> None:
     assert "wgmma.wait_group.sync.aligned 1" in text
 
 
-def test_attention_over_ragged_diagonals() -> None:
-    """The mask in the loop takes registers; what does not fit is right all the same."""
-    text, _ = assembled(attention(64, causal=True, ragged=True))
-    assert "wgmma.mma_async" in text
+@pytest.mark.parametrize("depth", [64, 128])
+def test_attention_over_ragged_diagonals(depth: int) -> None:
+    """The mask in the loop takes no registers from the rest, which goes round it."""
+    code = attention(depth, causal=True, ragged=True)
+    check(code, 4, "wgmma.mma_async", "stmatrix", "wgmma.wait_group.sync.aligned 1")
+    keys = DEPTHS[depth][0]
+    blocks = re.split(r"\n(?=\$L__BB)", compile_ptx(code.text, "sm_90a"))
+    masks = [b for b in blocks if b.count("selp.f32") >= keys // 2 and "ex2" not in b]
+    assert len(masks) == 1 and "wgmma" not in masks[0]
 
 
 def test_operands_may_share_memory() -> None:

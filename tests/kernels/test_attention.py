@@ -66,10 +66,23 @@ def test_lengths(length: int, depth: int, causal: bool) -> None:
     check(length, length, depth=depth, causal=causal)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [159, 160, 161, 288, 319, 321])
+def test_lengths_around_tiles_of_160_keys(length: int, causal: bool) -> None:
+    check(length, length, heads=(1, 1), depth=128, causal=causal)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 def test_many_tiles(causal: bool) -> None:
     check(1000, 1000, causal=causal, heads=(1, 1), depth=128)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_long_walk(causal: bool) -> None:
+    """The last queries of 8192 keys."""
+    check(130, 8192, causal=causal, heads=(1, 1), depth=128)
 
 
 @pytest.mark.parametrize("keys", LENGTHS)
@@ -80,11 +93,12 @@ def test_as_many_keys_as_one_likes(rows: int, keys: int) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "keys"),
-    [(130, 258), (100, 300), (300, 100), (300, 172), (129, 128), (1, 300), (5, 133)],
+    [(130, 258), (100, 300), (300, 100), (300, 172), (129, 128), (1, 300), (5, 133), (256, 321), (200, 480)],
 )
-def test_the_last_query_sees_all_keys(rows: int, keys: int) -> None:
+@pytest.mark.parametrize("depth", [64, 128])
+def test_the_last_query_sees_all_keys(rows: int, keys: int, depth: int) -> None:
     """Also where the diagonal does not run through the corners of tiles, and where early queries see no key."""
-    check(rows, keys, causal=True)
+    check(rows, keys, causal=True, depth=depth)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -12,10 +12,11 @@ import tegula as tg
 from tegula.kernels.operands import empty, expect_apart, expect_shape, reachable, seen
 
 DTYPES = ("bfloat16", "float16")
-DEPTHS = {64: 3, 128: 2}
-"""Head dimensions, and how many tiles of keys and of values are in memory at once."""
-QUERIES = KEYS = 128
-"""Rows of a block, and of a tile of keys."""
+QUERIES = 128
+"""Rows of a block."""
+DEPTHS = {64: (128, 3), 128: (160, 2)}
+"""Head dimensions, with the keys of a tile and how many tiles of keys and of values are in memory at once: for heads of
+128 as many keys as registers and memory hold."""
 LOG2E, LN2 = 1.0 / math.log(2.0), math.log(2.0)
 FAR = -1e30
 """The least that counts as the largest score of a row: relative to it the weights of a row without keys are 0, not
@@ -26,13 +27,13 @@ NaN."""
 def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> Any:
     """The kernel for heads of `depth`. `ragged`: the diagonal does not run through corners of tiles, so that two tiles
     of keys may lie on it; `logs`: whether the logarithms of the sums are wanted."""
-    stages = DEPTHS[depth]
+    width, stages = DEPTHS[depth]
     sums = tg.array3d[tg.float32] if logs else int
 
     @tg.func
     def visible(scores: Any, row: int, column: int, keys: int, past: int):
         """The scores of the keys that a row may see; minus infinity for the others."""
-        columns = tg.tile_reshape(tg.tile_arange(KEYS, dtype=int), shape=(1, KEYS)) + column
+        columns = tg.tile_reshape(tg.tile_arange(width, dtype=int), shape=(1, width)) + column
         if causal:
             rows = tg.tile_reshape(tg.tile_arange(QUERIES, dtype=int), shape=(QUERIES, 1)) + row
             seen = columns <= rows + past
@@ -55,35 +56,35 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         # Blocks start in order, and the last rows see the most keys.
         row = QUERIES * ((q.shape[2] + QUERIES - 1) // QUERIES - 1 - i) if causal else QUERIES * i
         stop = tg.max(tg.min(keys, row + QUERIES + past) if causal else keys, 1)
-        steps = (stop + KEYS - 1) // KEYS
+        steps = (stop + width - 1) // width
         query_pipe = tg.tile_pipe(shape=(QUERIES, depth), dtype=dtype, stages=1)
-        key_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
-        value_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
+        key_pipe = tg.tile_pipe(shape=(width, depth), dtype=dtype, stages=stages)
+        value_pipe = tg.tile_pipe(shape=(width, depth), dtype=dtype, stages=stages)
         with tg.ws(0, registers=24):
             tg.tile_pipe_load(query_pipe, q[b, h], offset=(row, 0))
-            tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * KEYS, 0))
+            tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * width, 0))
             for n in range(1, steps):
-                tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1 - n) * KEYS, 0))
-                tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - n) * KEYS, 0))
+                tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1 - n) * width, 0))
+                tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - n) * width, 0))
             tg.tile_pipe_load(value_pipe, v[b, g], offset=(0, 0))
         with tg.ws(1, 2, registers=240):
             x = tg.tile_pipe_pop(query_pipe)
             acc = tg.tile_zeros(shape=(QUERIES, depth), dtype=float)
-            s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
+            s = tg.tile_zeros(shape=(QUERIES, width), dtype=float)
             tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s)
-            s = visible(s, row, (steps - 1) * KEYS, keys, past)
+            s = visible(s, row, (steps - 1) * width, keys, past)
             top = tg.max(tg.tile_max(s, axis=1, keepdims=True) * scale, FAR)
-            p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-top, shape=(QUERIES, KEYS))))
+            p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-top, shape=(QUERIES, width))))
             total, weights = tg.tile_sum(p, axis=1, keepdims=True), tg.tile_astype(p, dtype)
             for n in range(steps - 1):
-                s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
+                s = tg.tile_zeros(shape=(QUERIES, width), dtype=float)
                 tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s, wait=False)
                 tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc, wait=False)
                 tg.tile_matmul_wait(pending=1)
                 if ragged and n == 0:
-                    s = visible(s, row, (steps - 2) * KEYS, keys, past)
+                    s = visible(s, row, (steps - 2) * width, keys, past)
                 higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
-                p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, KEYS))))
+                p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, width))))
                 shrink = tg.fast.exp2(top - higher)
                 total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
                 top = higher
@@ -131,7 +132,8 @@ def attention(
     expect_apart("attention", target, given)
     lse = empty((batch, heads, length), tg.float32, q, queries.device) if return_lse else 0
     causal = causal and length > 1
-    ragged = causal and (keys.shape[2] - length) % KEYS != 0
+    width = DEPTHS[depth][0]
+    ragged = causal and (width != QUERIES or (keys.shape[2] - length) % width != 0)
     kernel = forward(queries.dtype, depth, causal, ragged, return_lse)
     factor = LOG2E * (1.0 / math.sqrt(depth) if scale is None else float(scale))
     if target.size:
