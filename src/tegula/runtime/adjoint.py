@@ -14,6 +14,7 @@ from tegula.lang.definition import FuncDef, Parameter
 from tegula.lang.kernel import trace
 from tegula.rewrite import clone_region
 from tegula.runtime.array import allocate, array, wrap
+from tegula.runtime.config import config
 from tegula.runtime.device import CPU
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
@@ -76,14 +77,17 @@ class Adjoint(Kernel):
 
     def steps_for(self, wanted: Specialisation) -> list[Part]:
         """The kernels that are launched, one after the other, for what captured names mean now."""
-        programs = self.programs.setdefault(wanted, [])
+        programs = self.programs.setdefault((wanted, config.deterministic), [])
         steps = next((p for p in programs if p[0].is_current()), [])
         if not steps:
-            from tegula.passes.gradient import split
+            from tegula.passes.gradient import check_order, split
 
             whole = self.trace(wanted.types, wanted.launch, wanted.access, library())
             captured = whole.captured
-            steps = [Part(self, step, captured) for step in split(whole, len(self.forward.parameters))]
+            made = split(whole, len(self.forward.parameters), config.deterministic)
+            if config.deterministic and wanted.device.is_cuda:
+                check_order(made)
+            steps = [Part(self, step, captured) for step in made]
             programs.append(steps)
         return steps
 
@@ -124,6 +128,13 @@ class Part(Kernel):
         self.captured = captured
         self.shared = [Part(adjoint, s, captured) for s in step.shared]
         """What is launched instead where the grid would leave a device idle."""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether its blocks run one after the other: they add to the same elements, and the order is to be fixed."""
+        from tegula.passes.gradient import among_blocks
+
+        return config.deterministic and among_blocks(self.step.kernel) is not None
 
     def of(self, step: Step) -> Part:
         return next((p for p in self.shared if p.step is step), self)

@@ -63,15 +63,24 @@ class Compiled:
         self.writes: tuple[int, ...] = tuple(data["writes"])
         self.captured: tuple[Captured, ...] = kernel.captured
 
-    def launch(self, blocks: int, packed: bytes, args: Sequence[Any], stream: object, other: bool) -> None:
-        """Run the kernel; it is done on return. `packed`: arguments, launch dimensions, and no address of a report."""
+    def launch(
+        self,
+        blocks: int,
+        packed: bytes,
+        args: Sequence[Any],
+        stream: object,
+        other: bool,
+        threads: int | None = None,
+    ) -> None:
+        """Run the kernel; it is done on return. `packed`: arguments, launch dimensions, and no address of a report.
+        `threads`: at most that many; one runs the blocks in order."""
         if stream is not None:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
             raise LaunchError(message, "launch without stream=")
         if self.sites:
-            run_reporting(self, packed, blocks)
+            run_reporting(self, packed, blocks, threads)
         else:
-            run(self.function, packed, blocks, self.scratch_bytes)
+            run(self.function, packed, blocks, self.scratch_bytes, threads)
 
 
 def trace(

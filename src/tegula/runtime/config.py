@@ -33,6 +33,8 @@ class Config:
     line_info: bool = False
     """Whether GPU code says which Python line each instruction is of, for profilers, sanitizers and debuggers. It is
     kept on disk apart, by its lines."""
+    deterministic: bool = False
+    """Whether gradients are added up in an order that is the same in every run, whatever that costs."""
     block_dim: int = 256
     """Threads per block where neither the launch nor the kernel says."""
     code: int = field(default=0, init=False)

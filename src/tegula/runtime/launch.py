@@ -198,7 +198,13 @@ def launch_adjoint(
         for part, grid, passed in launches(steps, shape.dims, args):
             made = shape if grid is None else plan(grid, shape.launch.block_dim, shape.device)
             compiled, packed, _ = resolve(part, made, passed)
-            compiled.launch(made.blocks, packed, (*passed, *given), stream, True)
+            if part.in_order:
+                from tegula.runtime.compile import Compiled
+
+                assert isinstance(compiled, Compiled), "refused by check_order"
+                compiled.launch(made.blocks, packed, (*passed, *given), stream, True, threads=1)
+            else:
+                compiled.launch(made.blocks, packed, (*passed, *given), stream, True)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:

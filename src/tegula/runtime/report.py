@@ -66,12 +66,13 @@ class _Local(threading.local):
 _local = _Local()
 
 
-def run_reporting(compiled: Compiled, packed: bytes, blocks: int) -> None:
-    """Run a kernel with sites; print and raise what it reports.
+def run_reporting(compiled: Compiled, packed: bytes, blocks: int, threads: int | None = None) -> None:
+    """Run a kernel with sites, on at most so many threads; print and raise what it reports.
 
     A launch within a launch, by a signal handler, has memory of its own; that of an interrupted launch is dropped."""
     memory, _local.memory = _local.memory or _Memory(), None
-    run(compiled.function, packed[: -len(NO_REPORT)] + memory.pointer, blocks, compiled.scratch_bytes)
+    args = packed[: -len(NO_REPORT)] + memory.pointer
+    run(compiled.function, args, blocks, compiled.scratch_bytes, threads)
     if not memory.count.value:
         _local.memory = memory
         return

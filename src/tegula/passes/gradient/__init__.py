@@ -1,6 +1,7 @@
 """Reverse mode: from a forward kernel to the kernels that compute its gradients."""
 
-from tegula.passes.gradient.differentiate import differentiate, reads, split
+from tegula.passes.gradient.differentiate import check_order, differentiate, reads, split
+from tegula.passes.gradient.order import among_blocks
 from tegula.passes.gradient.steps import Launch, Partials, Step
 
-__all__ = ["Launch", "Partials", "Step", "differentiate", "reads", "split"]
+__all__ = ["Launch", "Partials", "Step", "among_blocks", "check_order", "differentiate", "reads", "split"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tegula.errors import NoGradient, OverwrittenArray
 from tegula.ir import AccessClass, Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
@@ -10,6 +12,7 @@ from tegula.ops.gradient import Call, Unreplayable, adjoint_type
 from tegula.ops.roles import Roles
 from tegula.passes.gradient.activity import Activity, memory_root
 from tegula.passes.gradient.gather import gather
+from tegula.passes.gradient.order import among_blocks, among_lanes
 from tegula.passes.gradient.owners import own_gradients
 from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
@@ -66,10 +69,20 @@ def differentiate(
     return adjoint
 
 
-def split(adjoint: Kernel, count: int) -> list[Step]:
+def split(adjoint: Kernel, count: int, ordered: bool = False) -> list[Step]:
     """The launches that an adjoint kernel, which is changed, becomes so that blocks own what they add to. `count`: the
-    parameters of its forward kernel, which come first."""
-    return gather(adjoint, _unshared(adjoint, count))
+    parameters of its forward kernel, which come first; `ordered`: as many additions as possible in a fixed order."""
+    return gather(adjoint, _unshared(adjoint, count), ordered)
+
+
+def check_order(steps: Sequence[Step]) -> None:
+    """NoGradient for an addition of gradients whose order is not fixed where blocks and lanes run side by side."""
+    for step in steps:
+        found = among_blocks(step.kernel) or among_lanes(step.kernel)
+        if found is not None:
+            why = "several threads add to one element of a gradient, in an order that is not fixed"
+            help = "leave tg.config.deterministic off, or load tiles at multiples of block and loop indices"
+            raise NoGradient(found.loc, op=named(found), why=why, help=help)
 
 
 def _unshared(adjoint: Kernel, first: int) -> list[Value]:

@@ -43,9 +43,10 @@ class _NoOwner(Exception):
     """There is no grid that owns the tiles; why."""
 
 
-def gather(adjoint: Kernel, arrays: Sequence[Value]) -> list[Step]:
+def gather(adjoint: Kernel, arrays: Sequence[Value], ordered: bool) -> list[Step]:
     """The steps that replace an adjoint kernel, which is changed: one for each atomic of the given gradient arrays
-    whose tiles a grid owns, then what is left of the kernel."""
+    whose tiles a grid owns, then what is left of the kernel. `ordered`: whether sums that all blocks add to are worth
+    any number of registers."""
     steps: list[Step] = []
     if adjoint.launch.last_is_block and not adjoint.launch.partial:
         for array in arrays:
@@ -54,7 +55,7 @@ def gather(adjoint: Kernel, arrays: Sequence[Value]) -> list[Step]:
     verify(adjoint)
     if steps and len(adjoint.body.ops) == 1:
         return steps
-    shared = share_out(adjoint, arrays)
+    shared = share_out(adjoint, arrays, ordered)
     return [*steps, *(shared or [Step(adjoint, tuple(adjoint.params))])]
 
 

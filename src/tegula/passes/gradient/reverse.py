@@ -13,9 +13,9 @@ from tegula.ops.base import TileOp, element
 from tegula.ops.buffer import BufRead, BufReshape, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.gradient import adjoint_type
-from tegula.ops.lane import Tid
 from tegula.ops.tile import TileExtract
 from tegula.passes.gradient.activity import Activity
+from tegula.passes.gradient.order import in_one_lane
 from tegula.passes.gradient.replay import Replay, named
 from tegula.passes.gradient.rounds import Replay as Again
 from tegula.passes.gradient.scopes import Scope
@@ -120,7 +120,7 @@ class Reverse(Replay):
     def check_writers(self, op: TileOp, value: Value, indices: Sequence[Value]) -> None:
         if self.known is None or not self.known.varying(value) or any(self.known.varying(i) for i in indices):
             return
-        if not self.parted(op) or not _one_lane(op):
+        if not self.parted(op) or not in_one_lane(op):
             self.refuse(
                 op, "several threads write one element of a tile, and which of them lasts is not fixed"
             )
@@ -307,23 +307,3 @@ def _left(scope: Scope) -> Sums:
 
 def _regions(op: Op) -> list[Region]:
     return [r for o in op.walk() for r in o.regions]
-
-
-def _one_lane(op: Op) -> bool:
-    """Whether an op runs in one lane at most: a condition around it holds a thread index equal to one number."""
-    at = op.parent
-    while at is not None and at.parent is not None:
-        outer = at.parent
-        if isinstance(outer, If) and at is outer.regions[0] and _names_lane(outer.operands[0]):
-            return True
-        at = outer.parent
-    return False
-
-
-def _names_lane(condition: Value) -> bool:
-    owner = condition.owner
-    if isinstance(owner, S.And):
-        return any(_names_lane(v) for v in owner.operands)
-    if not isinstance(owner, S.Cmp) or owner.attrs["pred"] != "eq":
-        return False
-    return any(isinstance(v.owner, Tid) for v in owner.operands)

@@ -1,0 +1,44 @@
+"""Additions of gradients whose order is not fixed."""
+
+from __future__ import annotations
+
+from tegula.ir import Kernel, Op, Value
+from tegula.ops.array import ArrayAtomic
+from tegula.ops.buffer import BufUpdate
+from tegula.ops.control import If
+from tegula.ops.lane import LaneIndex, Tid
+from tegula.ops.scalar import And, Cmp
+from tegula.ops.tile import TileAtomic
+
+
+def among_blocks(kernel: Kernel) -> Op | None:
+    """An addition that several blocks may make to one element; None if there is none."""
+    return next((op for op in kernel.walk() if isinstance(op, TileAtomic | ArrayAtomic)), None)
+
+
+def among_lanes(kernel: Kernel) -> Op | None:
+    """An addition that several lanes of a block may make to one element; None if there is none."""
+    for op in kernel.walk():
+        if isinstance(op, ArrayAtomic | BufUpdate) and not in_one_lane(op):
+            return op
+    return None
+
+
+def in_one_lane(op: Op) -> bool:
+    """Whether an op runs in one lane at most: a condition around it holds an index of the lane equal to one number."""
+    at = op.parent
+    while at is not None and at.parent is not None:
+        outer = at.parent
+        if isinstance(outer, If) and at is outer.regions[0] and _names_lane(outer.operands[0]):
+            return True
+        at = outer.parent
+    return False
+
+
+def _names_lane(condition: Value) -> bool:
+    owner = condition.owner
+    if isinstance(owner, And):
+        return any(_names_lane(v) for v in owner.operands)
+    if not isinstance(owner, Cmp) or owner.attrs["pred"] != "eq":
+        return False
+    return any(isinstance(v.owner, Tid | LaneIndex) for v in owner.operands)

@@ -1,0 +1,107 @@
+"""`tg.config.deterministic`: gradients have the same bits in every run, whatever number of threads adds them up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.passes.gradient import check_order, split
+from tegula.runtime.adjoint import adjoint_of
+from tegula.runtime.launch import plan
+from tegula.runtime.resolve import wanted_form
+
+
+@pytest.fixture(autouse=True)
+def deterministic() -> Iterator[None]:
+    tg.config.deterministic = True
+    yield
+    tg.config.deterministic = False
+
+
+@tg.kernel
+def picked(x: tg.array[float], at: tg.array[int], y: tg.array[float]):
+    i = tg.tid()
+    y[i] = x[at[i]] * x[0]
+
+
+@tg.kernel
+def placed(x: tg.array[float], at: tg.array[int], y: tg.array2d[float]):
+    i = tg.tid()
+    t = tg.tile_load(x, shape=4, offset=at[i])
+    tg.tile_store(y[i], t * t)
+
+
+@tg.kernel
+def weighted(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
+    i = tg.tid()
+    tg.tile_store(y[i], tg.tile_load(x[i], shape=64) * tg.tile_load(w, shape=64))
+
+
+def gradient_bytes() -> bytes:
+    """The gradients of the three kernels, for data whose sums depend on the order."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    x = tg.array(rng.standard_normal(16), dtype=float, requires_grad=True)
+    at = tg.array(rng.integers(0, 8, n), dtype=int)
+    rows = tg.array(rng.standard_normal((n, 64)), dtype=float, requires_grad=True)
+    w = tg.array(rng.standard_normal(64), dtype=float, requires_grad=True)
+    outs = [tg.zeros(s, requires_grad=True) for s in ((n,), (n, 4), (n, 64))]
+    with tg.Tape() as tape:
+        tg.launch(picked, n, inputs=[x, at], outputs=[outs[0]], block_dim=64)
+        tg.launch_tiled(placed, n, inputs=[x, at], outputs=[outs[1]], block_dim=32)
+        tg.launch_tiled(weighted, n, inputs=[rows, w], outputs=[outs[2]], block_dim=32)
+    tape.backward(grads={y: rng.standard_normal(y.shape) for y in outs})
+    return x.grad.numpy().tobytes() + rows.grad.numpy().tobytes() + w.grad.numpy().tobytes()
+
+
+def test_gradients_do_not_depend_on_threads() -> None:
+    run = "import test_order as t, sys; t.tg.config.deterministic = True; sys.stdout.buffer.write(t.gradient_bytes())"
+    path = os.pathsep.join(p for p in sys.path if p)
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", run],
+            env={**os.environ, "TEGULA_NUM_THREADS": threads, "PYTHONPATH": path},
+            check=True,
+            capture_output=True,
+        ).stdout
+        for threads in ("1", "3")
+    }
+    assert found == {gradient_bytes()}
+
+
+def steps_of(kernel: Any, args: list[Any], dims: tuple[int, ...], block: int) -> Any:
+    positions = tuple(k for k, a in enumerate(args) if a.requires_grad)
+    adjoint = adjoint_of(kernel, positions)
+    all_args = (*args, *(args[k].grad for k in positions))
+    wanted = wanted_form(adjoint, plan(dims, block), all_args)
+    return split(adjoint.trace(wanted.types, wanted.launch, wanted.access), len(args), True)
+
+
+def test_orders_that_no_gpu_keeps_are_refused() -> None:
+    x, at = tg.zeros(16, requires_grad=True), tg.zeros(8, dtype=int)
+    for kernel, y, dims in ((picked, tg.zeros(8), (8,)), (placed, tg.zeros((8, 4)), (8, 32))):
+        y.requires_grad = True
+        with pytest.raises(tg.CompileError, match="in an order that is not fixed"):
+            check_order(steps_of(kernel, [x, at, y], dims, dims[-1]))
+
+
+def test_owners_and_shares_keep_their_order_on_gpus() -> None:
+    args = [tg.zeros(s, requires_grad=True) for s in ((8, 64), 64, (8, 64))]
+    check_order(steps_of(weighted, args, (8, 32), 32))
+
+
+def test_large_sums_are_shared_out_too() -> None:
+    @tg.kernel
+    def large(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
+        i = tg.tid()
+        tg.tile_store(y[i], tg.tile_load(x[i], shape=1024) * tg.tile_load(w, shape=1024))
+
+    args = [tg.zeros(s, requires_grad=True) for s in ((8, 1024), 1024, (8, 1024))]
+    check_order(steps_of(large, args, (8, 8), 8))
