@@ -25,10 +25,11 @@ def tell(what: dict[str, Any]) -> None:
 
 def main(arguments: str) -> None:
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    from benchmarks import gpu_cases, gpu_latency, gpu_library, gpu_roles
+    from benchmarks import gpu_cases, gpu_gradients, gpu_latency, gpu_library, gpu_roles
 
     asked = json.loads(arguments)
-    every = {**gpu_cases.CASES, **gpu_library.CASES, **gpu_roles.CASES, **gpu_latency.CASES, **gpu_cases.LAST}
+    families = (gpu_cases, gpu_library, gpu_roles, gpu_gradients, gpu_latency)
+    every = {k: v for family in families for k, v in family.CASES.items()} | gpu_cases.LAST
     cases = {k: v for k, v in every.items() if asked["wanted"] in k and k not in asked["done"]}
     tell({"device": device(), "cases": list(cases)})
     for name, case in cases.items():

@@ -1,0 +1,110 @@
+"""Gradients on a GPU: products against cuBLAS, norms against copies of as many bytes.
+
+A backward launch clears the gradient that it took, and zeros are multiplied faster than numbers; so the gradient is
+copied in before each, by the peer too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import torch
+
+import tegula as tg
+from benchmarks import gpu_kernels as kernels
+from benchmarks.burst import compared, relative_error
+from benchmarks.gpu_cases import EPS, ROWS, SETS, THREADS, WIDTH, ours, random
+from benchmarks.measure import Row
+
+TILE, BLOCK = (128, 256, 64), 256
+"""Of the products."""
+WEIGHTS = {"softmax": 0, "layernorm": 2, "rmsnorm": 1}
+"""How many weights a norm has."""
+COPIED, LOADED = 2, 5
+"""Arrays that a copy of the gradient moves, and the backward launch of a norm: it reads the input and both gradients,
+and writes the gradients."""
+
+
+def product(n: int) -> Iterator[Row]:
+    """bfloat16: the gradients of both operands."""
+    a, b, g = ([random((n, n), "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
+    c, da, db, taken = ([torch.zeros_like(t) for t in a] for _ in range(4))
+    arrays = [[*map(ours, each)] for each in zip(a, b, c, da, db, taken, strict=True)]
+    tm, tn, tk = TILE
+    kernel = kernels.gemm_kernel(tm, tn, tk, 1)
+
+    def run(k: int) -> None:
+        taken[k].copy_(g[k])
+        x, y, z, dx, dy, dz = arrays[k]
+        tg.launch(
+            kernel, (n // tm, n // tn, BLOCK), [x, y], [z], [dx, dy], [dz], adjoint=True, block_dim=BLOCK
+        )
+
+    def peer(k: int) -> None:
+        taken[k].copy_(g[k])
+        torch.mm(g[k], b[k].T, out=da[k])
+        torch.mm(a[k].T, g[k], out=db[k])
+
+    run(0)
+    pairs = ((da[0], g[0].double() @ b[0].double().T), (db[0], a[0].double().T @ g[0].double()))
+    error = max(relative_error(found, wanted) for found, wanted in pairs)
+    yield compared(
+        f"gradients of a product, bfloat16 {n}, tile {tm}x{tn}x{tk}", run, {"two torch.mm": peer}, SETS, error,
+        "bfloat16", 0.8, 4 * n**3 / 1e12, "TFLOP/s",
+    )  # fmt: skip
+
+
+def norm(which: str, dtype: str) -> Iterator[Row]:
+    """A row norm, one row per block; the peer copies the same bytes, those of the weights aside."""
+    x, g = ([random((ROWS, WIDTH), dtype, seed + 9 * part) for seed in range(SETS)] for part in range(2))
+    y, dx, taken = ([torch.zeros_like(t) for t in x] for _ in range(3))
+    weights = [random((WIDTH,), dtype, 11 + k) for k in range(WEIGHTS[which])]
+    grads = [torch.zeros_like(w) for w in weights]
+    element = getattr(tg, dtype)
+    kernel = {
+        "softmax": kernels.softmax_kernel,
+        "layernorm": kernels.layernorm_kernel,
+        "rmsnorm": kernels.rmsnorm_kernel,
+    }[which](element)
+    last = [EPS] if weights else []
+    ws, dws = [*map(ours, weights)], [*map(ours, grads)]
+    arrays = [[*map(ours, each)] for each in zip(x, y, dx, taken, strict=True)]
+
+    def run(k: int, threads: int = THREADS) -> None:
+        taken[k].copy_(g[k])
+        a, b, da, db = arrays[k]
+        tg.launch(
+            kernel, (ROWS, threads), [a, *ws, b, *last], [], [da, *dws, db], adjoint=True, block_dim=threads
+        )
+
+    run(0)
+    wide = [t.double().requires_grad_() for t in (x[0], *weights)]
+    _reference(which, *wide).backward(g[0].double())
+    error = max(relative_error(found, t.grad) for found, t in zip((dx[0], *grads), wide, strict=True))  # type: ignore[arg-type]
+    moved = (COPIED + LOADED) * x[0].numel()
+    source, target = (random((moved // 2,), dtype, 5 + k) for k in range(2))
+    peers = {"copy_": lambda k: target.copy_(source), "256 threads": partial(run, threads=256)}
+    yield compared(
+        f"gradients of {which} {dtype} {ROWS}x{WIDTH}", run, peers, SETS, error, dtype, 0.9,
+        moved * x[0].element_size() / 1e9, "GB/s",
+    )  # fmt: skip
+
+
+def _reference(which: str, x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+    f = torch.nn.functional
+    if which == "softmax":
+        return f.softmax(x, 1)
+    if which == "layernorm":
+        return f.layer_norm(x, (WIDTH,), *weights, EPS)
+    return x * torch.rsqrt((x * x).mean(1, keepdim=True) + EPS) * weights[0]
+
+
+CASES: dict[str, Callable[[], Iterator[Row]]] = {
+    **{f"gradients of a product {n}": partial(product, n) for n in (2048, 4096)},
+    **{
+        f"gradients of {which} {dtype}": partial(norm, which, dtype)
+        for which in WEIGHTS
+        for dtype in ("bfloat16", "float32")
+    },
+}
+"""By name, in order; each yields its row."""
