@@ -67,6 +67,11 @@ class CudaTarget:
         return f"{self.triple}/{self.arch}/{self.ptx}"
 
     @property
+    def sets_registers(self) -> bool:
+        """Whether warp groups may change how many registers they have; ptxas 13.0 ignores it for sm_120."""
+        return self.tensor_cores in ("wgmma", "tcgen05")
+
+    @property
     def capability(self) -> tuple[int, int]:
         """The least compute capability that runs its code."""
         number = int("".join(c for c in self.arch if c.isdigit()))

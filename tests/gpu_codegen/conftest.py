@@ -1,6 +1,7 @@
-"""Makes the module beside the tests importable."""
+"""Makes the module beside the tests importable, and kernels of tests that run elsewhere."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in ("roles", "semantics"))]

@@ -43,8 +43,11 @@ def tile_type(t: Type, partial: bool = False) -> TileType:
     return t
 
 
-def check_shape(shape: Sequence[Any]) -> tuple[int, ...]:
-    require(1 <= len(shape) <= 4, f"a tile has 1 to 4 dimensions, got {len(shape)}")
+MOST_DIMENSIONS = 4
+
+
+def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int, ...]:
+    require(1 <= len(shape) <= most, f"a tile has 1 to {MOST_DIMENSIONS} dimensions, got {len(shape)}")
     require(
         all(isinstance(n, int) and n > 0 for n in shape),
         f"tile dimensions must be positive, got {tuple(shape)}",
@@ -73,7 +76,8 @@ class TileFull(TileOp):
 
 
 class TileEmpty(TileOp):
-    """A tile of attribute `type` with unspecified elements (zeros in the interpreter)."""
+    """A tile of attribute `type` with unspecified elements (zeros in the interpreter). A ring of tiles has a dimension
+    more than they."""
 
     __slots__ = ()
     NAME = "tile.empty"
@@ -81,7 +85,7 @@ class TileEmpty(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        check_shape(attrs["type"].shape)
+        check_shape(attrs["type"].shape, MOST_DIMENSIONS + 1)
         return [tile_type(attrs["type"], partial=True)]
 
 

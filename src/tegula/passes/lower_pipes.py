@@ -3,7 +3,7 @@
 A role counts the items that it fills, pops and releases: item n lies in stage n mod stages, and belongs to the phase
 of parity n / stages mod 2. Whoever fills waits until the stage is empty, whoever pops until it is full. A load is a
 bulk copy, whose bytes the full barrier counts, where a tensor map can describe the array; else it is a load to
-registers and a push.
+registers and a push, or a copy by the threads where registers are too few or bulk copies do not exist.
 
 Where threads read a stage that copies fill, a proxy fence stands between their reads and the release: an arrival orders
 what they do against what other threads do, not against copies, whose writes would overtake the reads.
@@ -13,6 +13,7 @@ Pipes that are filled, popped and released together share one pair of barriers, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 from tegula.dataclass import dataclass, field
@@ -21,6 +22,7 @@ from tegula.ops import scalar as S
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, BufWrite
 from tegula.ops.control import For, If, While
+from tegula.ops.group import AsyncCommit, AsyncCopy, AsyncWait
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import (
     BulkLoad,
@@ -39,6 +41,8 @@ from tegula.target import CudaTarget
 from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
+MOST_HELD = 64
+"""Elements of a tile that a thread loads to registers."""
 COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
 """What a release consists of."""
 Key = tuple[Value, str]
@@ -82,7 +86,7 @@ def lower_pipes(kernel: Kernel, target: CudaTarget, threads: int) -> None:
             users[op.operands[0]].append(op)
     pipes = {op.result: _made(kernel, target, op, users[op.result], threads) for op in news}
     first, last = _share_barriers(pipes, users)
-    lowering = _Lowering(kernel, pipes, first, last, _read_by_threads(kernel, pipes))
+    lowering = _Lowering(kernel, target, threads, pipes, first, last, _read_by_threads(kernel, pipes))
     for region in dict.fromkeys(_home(kernel, op) for some in users.values() for op in some):
         lowering.role(region)
     replace(kernel.body, lowering.popped)
@@ -219,6 +223,8 @@ def _warps(kernel: Kernel, ops: Sequence[Op], threads: int) -> int:
 @dataclass(slots=True)
 class _Lowering:
     kernel: Kernel
+    target: CudaTarget
+    threads: int
     pipes: dict[Value, _Pipe]
     first: set[Op]
     last: set[Op]
@@ -322,12 +328,23 @@ class _Lowering:
             if op in self.last:
                 self._advance(build, (made.leader, "fill"))
             return
-        t = self.pipes[pipe].type
-        tile = TileType(t.dtype, t.shape)
+        attrs = {k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}
+        if self._copies_past_registers(made):
+            stage, view = self._free(build, pipe)
+            build.insert(AsyncCopy([view, array, *offsets], [], {**attrs, "ahead": False}))
+            build.insert(AsyncCommit())
+            build.insert(AsyncWait([made.ring], [], {"pending": 0}))
+            self._arrived(build, pipe, stage)
+            return
+        t = made.type
         zero = build.insert(S.Const([], [t.dtype], {"type": t.dtype, "value": 0})).result
-        attrs = {"shape": t.shape, **{k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}}
-        made = build.insert(TileLoad([array, zero, *offsets], [tile], attrs)).result
-        self._filled(build, pipe, made)
+        loaded = TileLoad([array, zero, *offsets], [TileType(t.dtype, t.shape)], {"shape": t.shape, **attrs})
+        self._filled(build, pipe, build.insert(loaded).result)
+
+    def _copies_past_registers(self, pipe: _Pipe) -> bool:
+        """Whether threads that load a tile had better not hold it, and need not change it."""
+        many = prod(pipe.type.shape) > MOST_HELD * group_of(self.home, self.threads).threads
+        return not pipe.rounds and (many or not self.target.bulk_copies)
 
     def push(self, build: Builder, op: Op) -> None:
         self._filled(build, *op.operands)
@@ -335,6 +352,10 @@ class _Lowering:
     def _filled(self, build: Builder, pipe: Value, tile: Value) -> None:
         stage, view = self._free(build, pipe)
         build.insert(BufWrite([view, tile], [], {"rounds": self.pipes[pipe].rounds}))
+        self._arrived(build, pipe, stage)
+
+    def _arrived(self, build: Builder, pipe: Value, stage: Value) -> None:
+        """Threads have filled a stage."""
         if self.pipes[pipe].swizzled:
             build.insert(FenceAsync())
         build.insert(MbarrierArrive([self.pipes[pipe].full, stage], []))

@@ -41,7 +41,7 @@ def roles(s: GpuState, op: Op, body: Callable[[Region], None]) -> None:
     warp = code.emit(f"call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 {number}, i32 0, i32 31)")
     whole = units(op, threads)
     start = start_registers(threads)
-    given = budgets(whole, threads, multiplies(op)) if s.gpu.bulk_copies else {}
+    given = budgets(whole, threads, multiplies(op)) if s.gpu.sets_registers else {}
     s.start_registers = start if given else 0
     s.budgets = tuple(n for u, n in given.items() for _ in range(u.group.warp_groups))
 

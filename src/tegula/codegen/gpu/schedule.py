@@ -38,8 +38,11 @@ def asm(s: GpuState, text: str, operands: list[tuple[str, str, str]]) -> None:
 def elected(s: GpuState, first_warp: bool) -> str:
     """Whether this thread acts for its warp, or (`first_warp`) for the first warp of the group."""
     code = s.code
-    pair = code.emit("call { i32, i1 } @llvm.nvvm.elect.sync(i32 -1)")
-    one = code.emit(f"extractvalue {{ i32, i1 }} {pair}, 1")
+    if s.gpu.bulk_copies:
+        pair = code.emit("call { i32, i1 } @llvm.nvvm.elect.sync(i32 -1)")
+        one = code.emit(f"extractvalue {{ i32, i1 }} {pair}, 1")
+    else:
+        one = code.emit(f"icmp eq i32 {s.first(f'and i32 {s.lane32}, {WARP - 1}')}, 0")
     if not first_warp or s.threads == WARP:
         return one
     return code.emit(f"and i1 {one}, {code.emit(f'icmp ult i32 {s.lane32}, {WARP}')}")
@@ -62,7 +65,9 @@ def barrier_new(s: GpuState, op: Op) -> None:
 
 
 def barrier_ready(s: GpuState, op: Op) -> None:
-    asm(s, "fence.mbarrier_init.release.cluster;", [])
+    """Bulk copies see barriers after a fence; threads see them once they have met."""
+    if s.gpu.bulk_copies:
+        asm(s, "fence.mbarrier_init.release.cluster;", [])
     s.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
 
 
@@ -73,8 +78,10 @@ def _address(s: GpuState, barriers: Value, stage: Value) -> str:
 
 
 def barrier_wait(s: GpuState, op: Op) -> None:
+    """Asleep for some time in each round, where the hardware can."""
     at = _address(s, *op.operands[:2])
-    text = "{ .reg .pred P; W: mbarrier.try_wait.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }"
+    test = "try_wait" if s.gpu.bulk_copies else "test_wait"
+    text = f"{{ .reg .pred P; W: mbarrier.{test}.parity.shared::cta.b64 P, [$0], $1; @!P bra W; }}"
     operands = [("r", "i32", at), ("r", "i32", s.scalar(op.operands[2]))]
     one = op.attrs.get("elected") and s.threads > WARP
     here = s.code.emit(f"icmp ult i32 {s.lane32}, {WARP}") if one else "true"
@@ -98,7 +105,9 @@ def barrier_expect(s: GpuState, op: Op) -> None:
 
 
 def fence_async(s: GpuState, op: Op) -> None:
-    asm(s, "fence.proxy.async.shared::cta;", [])
+    """Where there is another proxy than that of threads."""
+    if s.gpu.bulk_copies:
+        asm(s, "fence.proxy.async.shared::cta;", [])
 
 
 # Bulk copies ---------------------------------------------------------------------------------------------------------

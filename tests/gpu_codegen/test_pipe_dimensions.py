@@ -1,0 +1,29 @@
+"""Pipes of tiles with one to four dimensions: one bulk copy each, of as many dimensions."""
+
+from __future__ import annotations
+
+import pytest
+from gpu_code import assembled, distributed, lowered
+from test_dimensions import SHAPES, copying
+
+import tegula as tg
+from tegula.backend import ptx
+from tegula.check.schedule import check_schedule
+from tegula.runtime.launch import block_size
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_one_copy_for_a_tile(shape: tuple[int, ...], arch: str) -> None:
+    kernel, whole = copying(shape), (4 * shape[0], *shape[1:])
+    args = [tg.zeros(whole), tg.zeros(whole), 4]
+    threads = block_size(kernel, None, args)
+    made, parts = distributed(kernel, args, (1,), threads, arch)
+    assert check_schedule(made, parts).proved
+    code = lowered(kernel, args, (1,), threads, arch=arch)
+    text, cubin = assembled(code, arch)
+    copied = f"cp.async.bulk.tensor.{len(shape)}d.shared::cluster.global" in text
+    assert copied == (arch == "sm_90a" and shape[-1] * 4 % 16 == 0)
+    assert [m.box for m in code.maps] == [shape] * copied
+    if ptx.candidates():
+        assert cubin.spill_bytes == 0

@@ -1,0 +1,81 @@
+"""Roles on other generations than Hopper: the same kernels, with what the hardware has."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from gpu_code import assembled, distributed, lowered
+from test_roles import HALF, arrays, chained_products, product, pushed, two_producers, two_readers
+
+import tegula as tg
+from tegula.backend import ptx
+from tegula.check.schedule import check_schedule
+from tegula.runtime.launch import block_size
+
+ASSEMBLER = bool(ptx.candidates())
+KERNELS = {k.name: k for k in (product, two_producers, pushed, chained_products, two_readers)}
+MUCH = {"chained_products", "pushed"}
+"""What their sums take is for the instructions of warp groups: with those of warps it does not fit the registers."""
+# Of Hopper and later.
+NEW = ("cp.async.bulk", "elect.sync", "try_wait", "expect_tx", "fence.", "setmaxnreg", "stmatrix", "wgmma")
+
+
+def arguments(kernel: Any, align: bool = True) -> list[Any]:
+    return [*arrays(HALF, HALF, HALF if kernel is product else float, align=align), 4]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_89"])
+def test_before_hopper(arch: str, name: str) -> None:
+    """Threads copy past their registers, barriers count arrivals alone, warps multiply."""
+    kernel = KERNELS[name]
+    args = arguments(kernel)
+    threads = block_size(kernel, None, args)
+    made, parts = distributed(kernel, args, (1,), threads, arch)
+    assert check_schedule(made, parts).proved
+    text, cubin = assembled(lowered(kernel, args, (1,), threads, arch=arch), arch)
+    assert not [part for part in NEW if part in text]
+    assert "mma.sync" in text and re.search(r"mbarrier\.test_wait\.parity", text)
+    copied = text.index("cp.async.cg")
+    waited = text.index("cp.async.wait_group", copied)
+    assert copied < waited < text.index("mbarrier.arrive", waited)
+    if ASSEMBLER and name not in MUCH:
+        assert cubin.spill_bytes == 0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_120a"])
+def test_after_hopper(arch: str, name: str) -> None:
+    """Bulk copies as on Hopper, products by warps; registers are set where the assembler lets."""
+    kernel = KERNELS[name]
+    args = arguments(kernel)
+    code = lowered(kernel, args, (1,), block_size(kernel, None, args), arch=arch)
+    text, cubin = assembled(code, arch)
+    assert "cp.async.bulk.tensor" in text and "mma.sync" in text and "wgmma" not in text
+    assert bool(code.budgets) == ("setmaxnreg" in text)
+    assert arch == "sm_100a" or not code.budgets
+    if ASSEMBLER and name not in MUCH:
+        assert cubin.spill_bytes == 0
+
+
+def test_threads_that_load_much_copy_past_their_registers() -> None:
+    """On Hopper too: 64 x 128 elements of an array that no tensor map describes, by one warp."""
+
+    @tg.kernel
+    def rows(x: tg.array2d[HALF], y: tg.array2d[float], n: int):
+        pipe = tg.tile_pipe(shape=(64, 128), dtype=HALF, stages=2)
+        with tg.role("fetch", warps=1):
+            for k in range(n):
+                tg.tile_pipe_load(pipe, x, offset=(k * 64, 0))
+        with tg.role("sum", warp_groups=1):
+            for k in range(n):
+                tile = tg.tile_astype(tg.tile_pipe_pop(pipe), tg.float32)
+                tg.tile_store(y, tg.tile_sum(tile, axis=1, keepdims=True), offset=(k * 64, 0))
+
+    args = [*arrays(HALF, float, align=False), 2]
+    text, cubin = assembled(lowered(rows, args, (1,), block_size(rows, None, args)))
+    assert "cp.async.wait_group" in text and "cp.async.bulk" not in text
+    if ASSEMBLER:
+        assert cubin.spill_bytes == 0
