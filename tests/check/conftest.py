@@ -4,5 +4,5 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for folder in (HERE, HERE.parent / "roles", HERE.parent / "semantics"):
+for folder in (HERE, HERE.parent / "semantics", HERE.parent / "roles"):
     sys.path.insert(0, str(folder))

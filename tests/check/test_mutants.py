@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 import pytest
 from schedules import (
     Spoil,
@@ -15,7 +18,9 @@ from schedules import (
     flip,
     gemm,
     last,
+    lowered,
     on_top,
+    ops,
     retarget,
     shorter_loop,
     stage_of,
@@ -23,14 +28,18 @@ from schedules import (
     verdict,
 )
 
+import tegula as tg
+from tegula.check.schedule import check_schedule
+from tegula.ops import scalar as S
+from tegula.types import int32
+
+attention: Any = importlib.import_module("tegula.kernels.attention")
 KERNELS = {"gemm": gemm, "two_producers": two_producers, "chain": chain}
 FULL, EMPTY = "left.full", "left.empty"
 
 GEMM: dict[str, tuple[Spoil, str]] = {
     "consumer does not wait": (drop("mbarrier.wait", FULL), "race"),
     "producer does not wait": (drop("mbarrier.wait", EMPTY), "race"),
-    "consumer waits twice": (double("mbarrier.wait", FULL), "phase"),
-    "producer waits twice": (double("mbarrier.wait", EMPTY), "phase"),
     "no release in a round": (drop("mbarrier.arrive", EMPTY), "deadlock"),
     "no release after the loop": (drop("mbarrier.arrive", EMPTY, 1), "deadlock"),
     "two releases": (double("mbarrier.arrive", EMPTY), "arrivals"),
@@ -112,6 +121,34 @@ def test_spoiled(kernel: str, spoil: Spoil, kind: str) -> None:
     assert (found.status, found.kind) == ("refuted", kind), found.message
     assert found.help
     assert found.loc.line or kind == "init"
+
+
+HARMLESS: dict[str, tuple[str, Spoil]] = {
+    "consumer waits twice": ("gemm", double("mbarrier.wait", FULL)),
+    "producer waits twice": ("gemm", double("mbarrier.wait", EMPTY)),
+    "bytes are announced after the copies": ("two_producers", last("mbarrier.expect")),
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_spoiled_to_no_effect(name: str) -> None:
+    kernel, spoil = HARMLESS[name]
+    found = verdict(KERNELS[kernel](), spoil)
+    assert found.proved, found.message
+
+
+def test_an_item_is_read_from_another_stage() -> None:
+    """The last one of all: nobody fills that stage again, and what is read is in order, but the wrong item."""
+    made, parts = lowered(attention.forward(tg.bfloat16, 64, False, False, False), 4)
+    view = ops(made, "buf.view")[-1]
+    zero = S.Const([], [int32], {"type": int32, "value": 0}, loc=view.loc)
+    assert view.parent is not None
+    zero.parent = view.parent
+    view.parent.ops.insert(view.parent.ops.index(view), zero)
+    view.operands[1] = zero.result
+    found = check_schedule(made, parts)
+    assert (found.status, found.kind) == ("refuted", "stage"), found.message
+    assert "once more, which it has released" in found.message
 
 
 def test_a_counterexample_names_what_happens() -> None:

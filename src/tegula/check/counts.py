@@ -5,6 +5,7 @@ loops run (conditions C1 and C2)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from tegula.check.forms import Form, Forms, Term, constant, floor_divided, quotient, spelled
@@ -81,17 +82,17 @@ def _times(p: Product, q: Product) -> Product:
 
 class Counter:
     """Counts what roles do to one barrier. `few`: rounds of a loop that are few enough to be seen in the launches that
-    are unrolled."""
+    are unrolled; `idle`: waits that only ever wait for what was waited for before."""
 
-    def __init__(self, forms: Forms, followed: Followed, few: int) -> None:
-        self.forms, self.followed, self.few = forms, followed, few
+    def __init__(self, forms: Forms, followed: Followed, few: int, idle: AbstractSet[Op]) -> None:
+        self.forms, self.followed, self.few, self.idle = forms, followed, few, idle
 
     def count(self, region: Region, kinds: tuple[type[Op], ...], barrier: Value) -> Count:
         """How often ops of the kinds run in a region."""
         total = NOTHING
         for op in region.ops:
             if isinstance(op, kinds) and op.operands[0] is barrier:
-                total += ONE
+                total += NOTHING if op in self.idle else ONE
             elif isinstance(op, If | For | While) and self.followed.loud(op):
                 total += self._control(op, kinds, barrier)
         return total
@@ -431,10 +432,11 @@ def check_counts(
     roles: Sequence[tuple[str, Region]],
     barriers: Iterable[Value],
     stages: int,
+    idle: AbstractSet[Op],
 ) -> None:
     """Unproved where two roles wait for or arrive at a barrier, and it is not sure that both do so equally often, but
-    for some times. `stages`: the most of a barrier."""
-    counter = Counter(forms, followed, stages + 1)
+    for some times. `stages`: the most of a barrier; `idle` waits do not count."""
+    counter = Counter(forms, followed, stages + 1, idle)
     for barrier in barriers:
         found: list[tuple[str, Op, Count]] = []
         for name, region in roles:

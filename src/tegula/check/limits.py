@@ -59,12 +59,14 @@ def _counts(kernel: Kernel) -> None:
 
 
 def _apart(places: Mapping[Value, Place]) -> None:
-    """Barriers share bytes with nothing."""
+    """Barriers share bytes with no others, and with nothing that is of one role alone; what else touches theirs is seen
+    when it does."""
     for a, p in places.items():
         for b, q in places.items():
             if (
                 a is not b
                 and isinstance(a.type, MbarrierType)
+                and (isinstance(b.type, MbarrierType) or not _of_pipe(b))
                 and p.offset < q.offset + q.size
                 and q.offset < p.offset + p.size
             ):
@@ -75,6 +77,10 @@ def _apart(places: Mapping[Value, Place]) -> None:
                     a.owner.loc,
                     "place it elsewhere",
                 )
+
+
+def _of_pipe(buffer: Value) -> bool:
+    return isinstance(buffer.owner, Op) and bool(buffer.owner.attrs.get("pipe"))
 
 
 def _named(kernel: Kernel, threads: int) -> None:

@@ -7,6 +7,8 @@ counts for those left out. What each has seen of the others is a vector clock: o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from tegula.check.ending import check_end, deadlock
@@ -14,11 +16,25 @@ from tegula.check.memory import Access, Clock, Memory, Race
 from tegula.check.state import Phase, Role, Warp, named, plays
 from tegula.check.unroll import Trace
 from tegula.check.verdict import Refuted, Step
+from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
 from tegula.ops import events as E
+from tegula.ops.schedule import BulkStore
 from tegula.source import Location
+from tegula.types import BufType
 
 Places = tuple[tuple[Location, str], ...]
+
+
+@dataclass(slots=True)
+class Fill:
+    """The fills of a stage: by which role, each after waiting for room at the same place (-1: not so); how many, and
+    the last."""
+
+    role: int
+    room: int
+    count: int = 0
+    number: tuple[int, int] = (-1, -1)
 
 
 class Run:
@@ -37,6 +53,14 @@ class Run:
         self.roles, self.traces, self.memory = roles, traces, memory
         self.steps: list[Step] = []
         self.record = record
+        self.again: dict[Op, bool] = {}
+        """Of each wait whether it has only waited once more for phases that its warp had waited for."""
+        self.doubt: Refuted | None = None
+        """What was odd, and is to blame if something goes wrong."""
+        self.suspect: Refuted | None = None
+        """What is wrong though nothing follows from it in this order."""
+        self.waits = 0
+        self.fills: dict[tuple[Value, int], Fill] = {}
         self.phases: list[Phase] = []
         self.bases: dict[Value, int] = {}
         weights = [plays(role) for role in roles]
@@ -57,6 +81,12 @@ class Run:
 
     def play(self) -> None:
         """Refuted where something goes wrong."""
+        try:
+            self._play()
+        except Refuted as e:
+            raise self.doubt or e from e
+
+    def _play(self) -> None:
         while True:
             moved = [self._advance(warp) for warp in self.warps]
             if not any(moved):
@@ -104,23 +134,33 @@ class Run:
         at, phase = self.phase(op, event.barrier, event.stage)
         before = warp.waits.get(at, 0)
         wanted = before - warp.first.setdefault(at, event.parity)
-        if wanted & 1 != event.parity:
-            raise Refuted(
+        again = wanted & 1 != event.parity
+        if again:
+            self.doubt = self.doubt or Refuted(
                 "phase",
                 f"{self.who(warp)} waits for parity {event.parity} of {named(phase)}, where its wait number "
                 f"{before + 1} is for phase {wanted}, of parity {wanted & 1}",
                 op.loc,
                 "the parity to wait for flips each time the ring starts anew",
             )
+            wanted -= 1
         if phase.number == wanted:
             return False
         if phase.number != wanted + 1:
             raise self._aliased(warp, op, phase, wanted)
-        warp.waits[at] = before + 1
+        self.again[op] = again and self.again.get(op, True)
+        if not again:
+            warp.waits[at] = before + 1
+        if warp.first[at]:
+            warp.room = at
         if wanted >= 0:
             _join(warp.clock, phase.ended[wanted])
+            warp.past |= phase.pasts[wanted]
         self._tick(warp)
-        phase.waited.setdefault(wanted, []).append((warp, warp.clock[warp.entry]))
+        self.waits += 1
+        bit = 1 << self.waits
+        warp.past |= bit
+        phase.waited.setdefault(wanted, []).append((warp, bit))
         self._note(warp, op, f"goes past phase {wanted}" if wanted >= 0 else "finds it fresh", phase, wanted)
         return True
 
@@ -155,6 +195,7 @@ class Run:
         if phase.number == own:
             return False
         _join(warp.clock, phase.ended[own])
+        warp.past |= phase.pasts[own]
         self._tick(warp)
         self._note(warp, op, f"goes past meeting {own}", phase, own)
         return True
@@ -164,9 +205,19 @@ class Run:
         own = warp.arrivals.get(at, 0)
         if own != phase.number or weight > phase.pending:
             raise self._miscounted(warp, op, phase, own)
+        if warp.clock[phase.entry] < own:
+            self.suspect = self.suspect or Refuted(
+                "arrivals",
+                f"{self.who(warp)} arrives for phase {own} of {named(phase)}, and nothing says that phase {own - 1} "
+                "has ended by then",
+                op.loc,
+                "arrive once for each item, after a wait for the phase before",
+                _at(phase.last, "an arrival before it"),
+            )
         warp.arrivals[at] = own + 1
         self._tick(warp)
         _join(phase.clock, warp.clock)
+        phase.past |= warp.past
         phase.pending -= weight
         phase.announced += event.bytes
         phase.last = op
@@ -193,7 +244,7 @@ class Run:
             return True
         at, phase = self.phase(op, event.barrier, event.stage)
         own = warp.arrivals.get(at, 0)
-        if own and phase.number > own - 1:
+        if own and phase.number > own - 1 and warp.clock[phase.entry] < own:
             raise Refuted(
                 "bytes",
                 f"phase {own - 1} of {named(phase)} ends before this copy of {event.bytes} bytes: fewer are announced",
@@ -206,6 +257,7 @@ class Run:
         )
         self._touch(warp, access)
         phase.copied += event.bytes
+        phase.past |= warp.past
         phase.copies.append((phase.number, op))
         self._note(warp, op, f"starts a copy of {event.bytes} bytes", phase, phase.number)
         self._settle(phase, op)
@@ -226,11 +278,12 @@ class Run:
             )
         if phase.copied < phase.announced:
             return
-        for warp, moment in phase.waited.get(phase.number - 1, ()):
-            if phase.clock[warp.entry] < moment:
+        for warp, bit in phase.waited.get(phase.number - 1, ()):
+            if not phase.past & bit:
                 raise self._aliased(warp, self._waiting(warp, phase), phase, phase.number - 1)
         phase.clock[phase.entry] = phase.number + 1
         phase.ended.append(list(phase.clock))
+        phase.pasts.append(phase.past)
         phase.number += 1
         phase.pending, phase.announced, phase.copied = phase.count, 0, 0
 
@@ -273,11 +326,56 @@ class Run:
                 access.op.loc,
                 "fill the stage that is read",
             )
+        barrier = self._barrier_in(warp, access)
+        if barrier is not None:
+            raise Refuted(
+                "budget",
+                f"{barrier.name} lies in the bytes of {access.at.buffer.name or 'a buffer'}",
+                access.op.loc,
+                "place it elsewhere",
+            )
+        if access.at.stage >= 0:
+            self._filled(warp, access)
         race = self.memory.touch(access, warp.clock)
         if self.record:
             self._note(warp, access.op, _does(access), None)
         if race is not None:
             raise self._race(race)
+
+    def _barrier_in(self, warp: Warp, access: Access) -> Value | None:
+        """A barrier in the bytes that are touched, by other warp groups in slots of their own too."""
+        at, groups = access.at, max(1, self.roles[warp.role].group.warp_groups)
+        if not isinstance(access.op, BulkStore) or groups == 1:
+            return self.memory.barrier_in(at)
+        t = at.buffer.type
+        assert isinstance(t, BufType)
+        by = t.shape[0] // groups * (at.end - at.start)
+        shifted = (E.Bytes(at.start + g * by, at.end + g * by, at.buffer) for g in range(groups))
+        return next((b for b in map(self.memory.barrier_in, shifted) if b is not None), None)
+
+    def _filled(self, warp: Warp, access: Access) -> None:
+        """A stage is read between being filled and being released: who has arrived as often where those who fill it
+        wait for room as it was filled, has nothing left to read there."""
+        key = (access.at.buffer, access.at.stage)
+        last = self.fills.get(key)
+        if access.write:
+            if last is None:
+                last = self.fills[key] = Fill(access.role, warp.room)
+            if last.number != access.number:
+                last.count, last.number = last.count + 1, access.number
+                last.room = last.room if last.room == warp.room else -1
+            return
+        if last is None or last.role == access.role or last.room < 0 or last.count < 2:
+            return  # of a single fill it is not known where its room was waited for
+        barrier = self.phases[last.room].barrier
+        if barrier in self.roles[access.role].arrives and warp.arrivals.get(last.room, 0) >= last.count:
+            self.suspect = self.suspect or Refuted(
+                "stage",
+                f"{self.who(warp)} reads {_where(access.at)} once more, which it has released",
+                access.op.loc,
+                "use the stage of the item that was waited for",
+                _at(self.phases[last.room].last, "released here"),
+            )
 
     def _race(self, race: Race) -> Refuted:
         first, second = race.first, race.second
@@ -345,8 +443,9 @@ class Run:
         if any((w.step, w.event) != (warp.step, warp.event) for w in there):
             return False
         known = [max(column) for column in zip(*(w.clock for w in there), strict=True)]
+        past = reduce(or_, (w.past for w in there))
         for w in there:
-            w.clock[:] = known
+            w.clock[:], w.past = known, past
             w.met = w is not warp
         return True
 

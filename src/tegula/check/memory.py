@@ -51,18 +51,28 @@ class Race:
 
 
 class Memory:
-    """Shared memory, cut where buffers, stages and slots begin."""
+    """Shared memory, cut where buffers, stages and slots begin. `barriers`: where barriers lie."""
 
-    def __init__(self, cuts: Sequence[int]) -> None:
+    def __init__(self, cuts: Sequence[int], barriers: Mapping[Value, tuple[int, int]]) -> None:
         self.cuts = sorted(set(cuts))
         self.cells: dict[int, Cell] = {cut: Cell() for cut in self.cuts}
+        self.barriers = barriers
         self._within: dict[tuple[int, int], list[Cell]] = {}
+        self._struck: dict[tuple[int, int], Value | None] = {}
 
     def cells_of(self, at: Bytes) -> list[Cell]:
         key = (at.start, at.end)
         if key not in self._within:
             self._within[key] = [self.cells[c] for c in self.cuts if at.start <= c < at.end]
         return self._within[key]
+
+    def barrier_in(self, at: Bytes) -> Value | None:
+        """A barrier that lies in these bytes."""
+        key = (at.start, at.end)
+        if key not in self._struck:
+            found = (v for v, (start, end) in self.barriers.items() if start < at.end and at.start < end)
+            self._struck[key] = next(found, None)
+        return self._struck[key]
 
     def touch(self, access: Access, clock: Clock) -> Race | None:
         """Note an access by who has seen `clock`."""

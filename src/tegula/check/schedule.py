@@ -23,7 +23,7 @@ from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierW
 from tegula.passes.groups import group_of
 from tegula.passes.place_shared import SharedMemory
 from tegula.passes.uniformity import Uniformity
-from tegula.types import BufType
+from tegula.types import BufType, MbarrierType
 
 SIMPLE = "let loops and conditions around pipes depend on kernel arguments and shapes in a simple way"
 SHOWN = 8
@@ -57,6 +57,15 @@ class _Check:
         self.program = Program(kernel, self.forms, spread.shared.places, spread.threads)
         self.barriers = [(op.result, op.attrs.get("stages", 1), arrivals_at(op.result)) for op in barriers]
         self.roles = [_role(region, spread.threads) for region in self.program.roles]
+        self.guarded = {
+            v: (place.offset, place.offset + place.size)
+            for v, place in spread.shared.places.items()
+            if isinstance(v.type, MbarrierType)
+        }
+        self.suspect: Verdict | None = None
+        """Refuted, if nothing worse is found."""
+        self.again: dict[Op, bool] = {}
+        """Of each wait whether it only ever waits once more for what was waited for."""
         self.cuts = cuts(_parts(spread.shared))
         self.launches, self.steps = 0, 0
 
@@ -78,10 +87,13 @@ class _Check:
             found = self._launch(values)
             if found is not None:
                 return found
+        if self.suspect is not None:
+            return self.suspect
         self._covered()
         rows = [(role.name, region) for role, region in zip(self.roles, self.program.roles, strict=True)]
         barriers = [v for v, *_ in self.barriers]
-        check_counts(self.forms, self.program.followed, rows, barriers, stages[-1])
+        idle = {op for op, again in self.again.items() if again}
+        check_counts(self.forms, self.program.followed, rows, barriers, stages[-1], idle)
         return Verdict(PROVED, explored=self.explored)
 
     def _launch(self, values: Values) -> Verdict | None:
@@ -90,7 +102,12 @@ class _Check:
         traces: list[Trace] = []
         try:
             traces = [self.program.trace(region, values) for region in self.program.roles]
-            self._run(traces, False).play()
+            run = self._run(traces, False)
+            run.play()
+            if run.suspect is not None and self.suspect is None:
+                self.suspect = _refuted(
+                    run.suspect, self._counterexample(traces, run.suspect), launch, self.explored
+                )
         except TooLong as e:
             raise Unproved(
                 "length",
@@ -100,12 +117,14 @@ class _Check:
             ) from e
         except Refuted as e:
             return _refuted(e, self._counterexample(traces, e), launch, self.explored)
+        for op, again in run.again.items():
+            self.again[op] = again and self.again.get(op, True)
         self.launches += 1
         self.steps += sum(len(t.steps) for t in traces)
         return None
 
     def _run(self, traces: Sequence[Trace], record: bool) -> Run:
-        return Run(self.roles, traces, self.barriers, Memory(self.cuts), record)
+        return Run(self.roles, traces, self.barriers, Memory(self.cuts, self.guarded), record)
 
     def _counterexample(self, traces: Sequence[Trace], fault: Refuted) -> tuple[Step, ...]:
         """The last steps, of those that have to do with the ops that the fault names."""

@@ -25,7 +25,9 @@ class Warp:
     """A warp that plays in a role; `weight`: how many it stands for. `entry`, `fences`, `products`, `copies`: its
     entries of clocks. `step`, `event`: where it is in the trace; `met`: whether those it waits for have come. `waits`,
     `arrivals`: how often it has done so at each barrier; `first`: the parity it first waited for. `started`, `copied`:
-    its products and groups of copies out; `open`: whether it has started a copy that is in no group yet."""
+    its products and groups of copies out; `open`: whether it has started a copy that is in no group yet. `room`: the
+    barrier where it last waited for room, as those do who fill; -1: nowhere. `past`: the waits that it comes after, one
+    bit each."""
 
     role: int
     weight: int
@@ -44,13 +46,16 @@ class Warp:
     started: int = 0
     copied: int = 0
     open: bool = False
+    room: int = -1
+    past: int = 0
 
 
 @dataclass(slots=True)
 class Phase:
     """A barrier of one stage. `number`: of the phase it is in; `pending`: the arrivals that it lacks; `announced`,
     `copied`: bytes. `clock`: what those know who have arrived; `ended`: the same for each phase before. `waited`: who
-    went past which phase, and when. `last`: the last arrival; `copies`: those that it counts, by phase."""
+    went past which phase, a bit for each; `past`, `pasts`: the waits that arrivals and copies come after, now and when
+    each phase ended. `last`: the last arrival; `copies`: those that it counts, by phase."""
 
     barrier: Value
     stage: int
@@ -63,6 +68,8 @@ class Phase:
     clock: Clock = field(default_factory=list[int])
     ended: list[Clock] = field(default_factory=list[Clock])
     waited: dict[int, list[tuple[Warp, int]]] = field(default_factory=dict[int, list[tuple[Warp, int]]])
+    past: int = 0
+    pasts: list[int] = field(default_factory=list[int])
     last: Op | None = None
     copies: list[tuple[int, Op]] = field(default_factory=list[tuple[int, Op]])
 

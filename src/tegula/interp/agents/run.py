@@ -333,9 +333,8 @@ class Replay:
         if warp.met:
             warp.met = False
             return True
-        here = (Replay.meet, step, group, number)
         there = [w for w in self.warps if w.role == warp.role and (group < 0 or w.number // 4 == group)]
-        if any(w.at >= len(w.program) or w.program[w.at] != here for w in there):
+        if any(not _meets(w, step, number) for w in there):
             return False
         seen = Seen()
         for w in there:
@@ -427,3 +426,11 @@ class Replay:
         while len(warp.started) > pending:
             warp.seen.all |= warp.started.pop(0)
         return True
+
+
+def _meets(warp: Warp, step: Step, number: int) -> bool:
+    """Whether a warp has come to a meeting."""
+    if warp.at >= len(warp.program):
+        return False
+    act, at, *rest = warp.program[warp.at]
+    return act is Replay.meet and at is step and rest[-1] == number
