@@ -1,22 +1,26 @@
-"""Generated kernels: those that deadlock in the interpreter are refuted, the others proved."""
+"""Generated kernels: those that deadlock in the interpreter are refuted, the others proved. Replays of what they are
+lowered to, with copies by threads or by bulk copies, fail where the checker refutes, and nowhere else."""
 
 from __future__ import annotations
 
 import agreement
 import numpy as np
 import pytest
+from replays import failure, ready
 from schedules import lowered
 from test_random_roles import ROWS, N, Program, outcome
 
 import tegula as tg
 from tegula import interp
 from tegula.check.schedule import check_schedule
+from tegula.ir import AccessClass
 from tegula.passes.pipeline import prepare
-from tegula.runtime.check import STRIDED
+from tegula.runtime.check import PACKED, STRIDED
 from tegula.runtime.launch import block_size
 
 PROGRAMS = 40
 ROUNDS = (1, 2, 7)
+ORDERS = 25
 
 
 def deadlocks(program: Program) -> bool:
@@ -43,3 +47,21 @@ def test_verdicts(seed: int) -> None:
         return
     found = check_schedule(*lowered(program.kernel(), arrays=STRIDED))
     assert found.status == ("refuted" if wrong else "proved"), f"{program.text}\n{found.message}"
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+@pytest.mark.parametrize("arrays", [PACKED, STRIDED], ids=["bulk", "threads"])
+def test_replays(seed: int, arrays: AccessClass) -> None:
+    """A launch that is refuted may need more rounds than these, or an order that is not among them; what is proved
+    never fails."""
+    program = Program(seed)
+    try:
+        kernel, parts = lowered(program.kernel(), arrays=arrays)
+    except tg.CompileError:
+        return
+    found, made = check_schedule(kernel, parts), ready(kernel, parts)
+    args = [np.zeros((ROWS, N), np.float32), np.zeros((2 * program.roles, N), np.float32)]
+    failures = [failure(made, [*args, n], (1, parts.threads), ORDERS) for n in (1, 2, 9)]
+    assert found.status == ("refuted" if any(failures) else "proved"), (
+        f"{program.text}\n{found.message}\n{failures}"
+    )

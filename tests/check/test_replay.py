@@ -8,10 +8,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+import test_by_hand as by_hand
 from replays import failure, ready, some
 from schedules import Spoil, before, chain, count, drop, flip, gemm, last, lowered, on_top, two_producers
 
 import tegula as tg
+from tegula.check.schedule import check_schedule
 from tegula.interp.agents.launch import Launch
 from tegula.interp.agents.values import Values
 
@@ -76,13 +78,51 @@ def test_attention_in_many_orders() -> None:
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((1, 1, n, 128)).astype(bf16) for n in (128, 512, 512))
     lse, out = np.zeros((1, 1, 128), np.float32), np.zeros((1, 1, 128, 128), bf16)
-    stored(attention.forward(tg.bfloat16, 128, True, False, True), [q, k, v, 0.1275, lse, out], 4)
+    stored(attention.forward(tg.bfloat16, 128, True, True, True), [q, k, v, 0.1275, lse, out], 4)
     s = q[0, 0].astype(np.float32) @ k[0, 0].astype(np.float32).T * (0.1275 * np.log(2))
     s = np.where(np.arange(512) <= np.arange(128)[:, None] + 384, s, -np.inf)
     w = np.exp(s - s.max(1, keepdims=True))
     expected = w @ v[0, 0].astype(np.float32) / w.sum(1, keepdims=True)
     assert np.abs(out[0, 0].astype(np.float32) - expected).max() < 0.01
     assert np.abs(lse[0, 0] - np.log(np.exp(s).sum(1))).max() < 1e-3
+
+
+BY_HAND = {
+    "copies": [np.zeros((7, by_hand.ROW), np.float32)] * 2,
+    "product": [np.zeros(shape, np.float32) for shape in ((16 * 2, 56), (56, 16 * 2), (16 * 2, 16 * 2))],
+    "staged_out": [np.zeros((28, by_hand.ROW), np.float32)] * 2,
+    "in_turn": [np.zeros((14, by_hand.ROW), np.float32)] * 2,
+    "one_buffer": [np.zeros((7, by_hand.ROW), np.float32)] * 2,
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.parametrize("n", [0, 1, 7])
+def test_schedules_by_hand_in_many_orders(name: str, n: int) -> None:
+    made, parts = lowered(getattr(by_hand, name))
+    assert failure(ready(made, parts), [*BY_HAND[name], n], (1, parts.threads), ORDERS) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "kinds"),
+    [
+        ("copies", drop("fence.async"), {"fence"}),
+        ("copies", drop("mbarrier.wait"), {"race", "arrivals"}),
+        ("staged_out", drop("fence.async"), {"fence"}),
+        ("staged_out", drop("bulk.wait"), {"race"}),
+        ("staged_out", drop("bulk.wait", "", 1), {"unfinished"}),
+        ("staged_out", drop("bulk.commit"), {"race", "unfinished"}),
+        ("in_turn", drop("named.arrive", "", 1), {"deadlock"}),
+        ("one_buffer", drop("mbarrier.arrive"), {"deadlock"}),
+    ],
+)
+def test_wrong_schedules_by_hand(name: str, spoil: Spoil, kinds: set[str]) -> None:
+    """The checker refutes them too."""
+    made, parts = lowered(getattr(by_hand, name))
+    spoil(made, parts)
+    found = failure(ready(made, parts), [*BY_HAND[name], 7], (1, parts.threads), ORDERS)
+    assert found.partition(":")[0] in kinds, found
+    assert check_schedule(made, parts).status == "refuted"
 
 
 WRONG: dict[str, tuple[str, Spoil, set[str]]] = {

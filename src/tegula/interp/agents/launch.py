@@ -19,11 +19,11 @@ from tegula.interp.launch import arguments
 from tegula.interp.lowered import Spread
 from tegula.interp.machine import Grid
 from tegula.interp.report import Report
-from tegula.ir import Kernel, Op, Region
+from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.roles import WARP, Roles
-from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait
-from tegula.types import DType, MatType, VecType
+from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait, NamedNew, arrivals_at
+from tegula.types import DType, MatType, MbarrierType, VecType
 
 Program = tuple[int, int, str, list[tuple[Any, ...]]]
 
@@ -52,13 +52,13 @@ class Launch:
         with np.errstate(all="ignore"):
             self.roles = self._record(values, tuple(dims), block)
         self.barriers: list[tuple[str, int]] = []
-        self._first: dict[object, tuple[int, int]] = {}
+        self._first: dict[Value, tuple[int, int]] = {}
         for op in kernel.walk():
-            if isinstance(op, MbarrierNew):
-                self._first[op.result] = (len(self.barriers), op.attrs["stages"])
-                named = ((f"{op.result.name}[{k}]", op.attrs["arrivals"]) for k in range(op.attrs["stages"]))
-                self.barriers += named
-        guards = [self._guard(v) for v in self._first]
+            if isinstance(op, MbarrierNew | NamedNew):
+                name, stages = op.result.name, op.attrs.get("stages", 1)
+                self._first[op.result] = (len(self.barriers), stages)
+                self.barriers += [(f"{name}[{k}]", arrivals_at(op.result)) for k in range(stages)]
+        guards = [self._guard(v) for v in self._first if isinstance(v.type, MbarrierType)]
         spots = {s for steps in self.roles for step in steps for acts in step.acts for s in acts.spots}
         self.cells = made.footprints.cells([*spots, *guards])
         self.count = 1 + max((k for found in self.cells.values() for k in found), default=0)
@@ -114,7 +114,7 @@ class Launch:
 
     # Programs -------------------------------------------------------------------------------------------------------
 
-    def _guard(self, barrier: Any) -> Spot:
+    def _guard(self, barrier: Value) -> Spot:
         place, unit = self.made.spread.places[barrier], self.made.footprints.unit
         return Spot(place.offset // unit, -1, place.size // unit)
 
@@ -134,7 +134,7 @@ class Launch:
         for number, acts in enumerate(step.acts):
             event, cells = acts.event, [self.cells[s] for s in acts.spots]
             act: tuple[Any, ...] | None = None
-            if isinstance(event, E.Wait):
+            if isinstance(event, E.Wait) and not (event.elected and warp):
                 act = (Replay.wait, step, self._barrier(event), event.parity)
             elif isinstance(event, E.Arrive) and not (event.elected and warp):
                 act = (Replay.arrive, step, self._barrier(event), event.bytes)
@@ -158,8 +158,14 @@ class Launch:
                 act = (Replay.products_done, step, event.pending)
             elif isinstance(event, E.Meet):
                 act = (Replay.meet, step, warp // WARPS if event.warp_group else -1, number)
-            elif isinstance(event, E.CopyOut) and warp % WARPS == 0:
-                act = (Replay.copy_out, step, cells[warp], event.source.start, number)
+            elif isinstance(event, E.CopyOut) and warp % (WARPS if event.commit else len(acts.spots)) == 0:
+                act = (Replay.copy_out, step, cells[warp], event.source.start, number, event.commit)
+            elif isinstance(event, E.Commit) and not warp:
+                act = (Replay.commit, step)
+            elif isinstance(event, E.Come):
+                act = (Replay.come, step, self._first[event.barrier][0])
+            elif isinstance(event, E.Pass):
+                act = (Replay.go_past, step, self._first[event.barrier][0])
             elif isinstance(event, E.CopiesOutDone):
                 act = (Replay.stores_done, step, event.pending)
             if act is not None:
@@ -190,7 +196,7 @@ def starts_copies_only(region: Region) -> bool:
 
 
 def _of_one_warp(op: Op) -> bool:
-    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait):
+    if isinstance(op, BulkLoad | MbarrierExpect | MbarrierWait) or op.attrs.get("elected"):
         return True
     return not getattr(op, "COOPERATIVE", True) and all(e.kind == "read" for e in op.effects())
 

@@ -140,11 +140,11 @@ class Replay:
 
     def _waits(self, warp: Warp) -> str:
         act, step, *args = warp.program[warp.at]
-        if act is Replay.wait:
+        if act is Replay.wait or act is Replay.go_past:
             barrier = self.barriers[args[0]]
             return (
-                f"{warp.name} waits for parity {args[1]} of {barrier.name}, which is in phase {barrier.phase} and "
-                f"lacks {barrier.pending} arrivals and {barrier.bytes} bytes"
+                f"{warp.name} waits for {barrier.name}, which is in phase {barrier.phase} and lacks "
+                f"{barrier.pending} arrivals and {barrier.bytes} bytes"
             )
         return f"{warp.name} waits at {step.op.NAME} for others of its role"
 
@@ -319,6 +319,19 @@ class Replay:
         self._settle(barrier)
         return True
 
+    def come(self, warp: Warp, step: Step, at: int) -> bool:
+        """To a named barrier, which counts warps; bytes never keep its phase."""
+        warp.came[at] = self.barriers[at].phase
+        return self.arrive(warp, step, at, 0)
+
+    def go_past(self, warp: Warp, step: Step, at: int) -> bool:
+        barrier = self.barriers[at]
+        if barrier.phase == warp.came[at]:
+            return False
+        warp.seen.all |= barrier.ended.all
+        warp.seen.fenced |= barrier.ended.fenced
+        return True
+
     def _settle(self, barrier: Barrier) -> None:
         if abs(barrier.bytes) > MOST_BYTES:
             raise Failed("bytes", f"{barrier.name} is {barrier.bytes} bytes behind")
@@ -407,18 +420,29 @@ class Replay:
             warp.seen.all |= warp.issued.pop(0)
         return True
 
-    def copy_out(self, warp: Warp, step: Step, cells: tuple[int, ...], base: int, number: int) -> bool:
+    def copy_out(
+        self, warp: Warp, step: Step, cells: tuple[int, ...], base: int, number: int, commit: bool
+    ) -> bool:
         bit = self._access(warp, step, "has a copy read")
         self._read_async(warp, step, bit, "has a copy read", cells)
-        warp.started.append(bit)
         name = (warp.role, step.op, step.turn, warp.number, number)
-        warp.stores.append(Store(step, bit, cells, base, name))
+        store = Store(step, bit, cells, base, name)
         if self.order.stores == EARLY:
-            self._stored(warp.stores.popleft())
+            self._stored([store])
+        warp.open.append(store)
+        return self.commit(warp, step) if commit else True
+
+    def commit(self, warp: Warp, step: Step) -> bool:
+        """What the warp has started to copy out since the last time is a group."""
+        warp.started.append(sum(store.bit for store in warp.open))
+        if self.order.stores != EARLY:
+            warp.stores.append(warp.open)
+        warp.open = []
         return True
 
-    def _stored(self, store: Store) -> None:
-        self.finals[store.name] = self._held(store.cells, store.base, True)
+    def _stored(self, group: Sequence[Store]) -> None:
+        for store in group:
+            self.finals[store.name] = self._held(store.cells, store.base, True)
 
     def stores_done(self, warp: Warp, step: Step, pending: int) -> bool:
         while len(warp.stores) > pending:

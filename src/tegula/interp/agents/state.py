@@ -81,7 +81,7 @@ class Product:
 
 @dataclass(slots=True)
 class Store:
-    """A group of copies out of a warp."""
+    """A copy out of a warp."""
 
     step: Step
     bit: int
@@ -118,7 +118,11 @@ class Barrier:
 
 @dataclass(slots=True)
 class Warp:
-    """A warp of a role. `at`: the next of its acts; `met`: whether those that it waits for have come."""
+    """A warp of a role. `at`: the next of its acts; `met`: whether those that it waits for have come; `own`: what its
+    threads have touched; `values`, `got`: of slots, and of the reads of the op that it is at; `products`, `stores`:
+    groups on their way; `open`: copies out in no group yet; `unseen`: what it has written since its last fence; `late`:
+    its reads that have not looked; `issued`, `started`: the groups that it has not waited for; `came`: the phase in
+    which it came to each named barrier."""
 
     role: int
     number: int
@@ -131,7 +135,9 @@ class Warp:
     values: dict[Slot, Any] = field(default_factory=dict)  # type: ignore[type-arg]
     got: list[Any] = field(default_factory=list)
     products: deque[Product] = field(default_factory=deque)
-    stores: deque[Store] = field(default_factory=deque)
+    stores: deque[list[Store]] = field(default_factory=deque)
+    open: list[Store] = field(default_factory=list)
+    came: dict[int, int] = field(default_factory=dict)
     unseen: list[tuple[int, ...]] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
     issued: list[int] = field(default_factory=list)

@@ -19,8 +19,8 @@ from tegula.ir import Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.buffer import BufRead, buffer_type
 from tegula.ops.roles import WARP_GROUP
-from tegula.ops.schedule import BulkStore, MbarrierNew, MbarrierReady
-from tegula.types import ArrayType, BufType, MbarrierType, TileType
+from tegula.ops.schedule import BulkStore, MbarrierNew, MbarrierReady, NamedNew
+from tegula.types import ArrayType, BufType, MbarrierType, NamedBarrierType, TileType
 
 CONTROL = ("if", "for", "while")
 MOST_STEPS = 50_000
@@ -91,6 +91,8 @@ class Recorder(Machine):
             super().op(op, mask)
         elif isinstance(op, MbarrierNew):
             self.made.append(op)
+            self.env[op.result] = op.result
+        elif isinstance(op, NamedNew):
             self.env[op.result] = op.result
         elif isinstance(op, MbarrierReady):
             self.made.clear()
@@ -192,7 +194,14 @@ def _key(op: Op, known: dict[Value, RunValue]) -> tuple[Any, ...]:
     """What the op computes, apart from slots and shared memory. Copies of the same tile are alike, whichever op makes
     them."""
     who = op.NAME if op.NAME == "bulk.load" else op
-    return (who, *(_plain(v, x) for v, x in known.items() if not isinstance(v.type, BufType | MbarrierType)))
+    return (
+        who,
+        *(
+            _plain(v, x)
+            for v, x in known.items()
+            if not isinstance(v.type, BufType | MbarrierType | NamedBarrierType)
+        ),
+    )
 
 
 def _plain(value: Value, x: RunValue) -> Any:
