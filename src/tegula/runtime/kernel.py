@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tegula.dataclass import dataclass, field_names
@@ -90,7 +91,6 @@ class Kernel(KernelDef):
         """Block sizes that the roles need, by what the captured names were (see `resolve.role_threads`)."""
         self._forms: dict[Any, Forms] = {}
         self._packers: list[Packer] | None = None
-        self._quick: Quick | None = None
 
     @property
     def packers(self) -> list[Packer]:
@@ -101,12 +101,10 @@ class Kernel(KernelDef):
             self._packers = [packer(p) for p in self.parameters]
         return self._packers
 
-    @property
+    @cached_property
     def quick(self) -> Quick:
         """The quick way to launch it (see `runtime.quick`)."""
-        if self._quick is None:
-            self._quick = make_quick(self.parameters, self.ready)
-        return self._quick
+        return make_quick(self.parameters, self.ready)
 
     def _check_parameter(self, p: Parameter) -> None:
         """TypeMismatch for an annotation that a launch has no argument for."""

@@ -263,7 +263,7 @@ def _run(
         inputs, outputs = _list("inputs", inputs), _list("outputs", outputs)
     args = (*inputs, *outputs)
     where = CPU
-    if device is not None or stream is not None or switch.used:
+    if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
         where = _place(device, stream, args)
     try:
         made = plan(dims, block_dim) if where is CPU else plan(dims, block_dim, where)

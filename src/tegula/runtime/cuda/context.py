@@ -64,6 +64,7 @@ class Context:
         self.fault: str | None = None
         # With one device, a wrong context of the calling thread is seen by the launch itself.
         self.alone = device_count() == 1
+        self.plain = self.alone
         self._keep_freed_memory()
 
     def _keep_freed_memory(self) -> None:
@@ -146,6 +147,7 @@ class Context:
         if code not in FAULTS:
             raise RunError(f"device cuda:{self.ordinal}: {said}{_HELP.get(code, '')}")
         self.fault = f"{FAULTS[code]} in {self._suspects()}: {said}"
+        self.plain = False
         raise RunError(
             f"{self.fault}. Device cuda:{self.ordinal} cannot be used any more in this process. "
             'tg.config.mode = "debug" finds accesses outside of arrays'

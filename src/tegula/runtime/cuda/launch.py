@@ -30,26 +30,17 @@ MOST_BYTES = 32764
 """Bytes of arguments that a kernel may have."""
 
 
-class _Buffer:
-    """Where the driver reads a launch from: the configuration, the list of pointers to arguments (one), the arguments.
-    `configuration`, `parameters`: the addresses of the first two."""
-
-    __slots__ = ("configuration", "export", "memory", "parameters")
-
-    def __init__(self) -> None:
-        self.memory = bytearray(ARGUMENTS + MOST_BYTES)
-        # The export keeps the memory where it is.
-        self.export = ctypes.c_char.from_buffer(self.memory)
-        start = ctypes.addressof(self.export)
-        self.parameters, self.configuration = start, start + CONFIGURATION_AT
-        struct.pack_into("<Q", self.memory, 0, start + ARGUMENTS)
-
-
 class _Local(threading.local):
-    """The buffer of a thread."""
+    """Where the driver reads a thread's launches from: the configuration, the list of pointers to arguments (one), the
+    arguments. `buffer`: the memory, and the addresses of the first two."""
 
     def __init__(self) -> None:
-        self.buffer = _Buffer()
+        memory = bytearray(ARGUMENTS + MOST_BYTES)
+        # The export keeps the memory where it is.
+        self.export = ctypes.c_char.from_buffer(memory)
+        start = ctypes.addressof(self.export)
+        struct.pack_into("<Q", memory, 0, start + ARGUMENTS)
+        self.buffer = memory, start + CONFIGURATION_AT, start
 
 
 _local = _Local()
@@ -64,14 +55,12 @@ def enqueue(
 
 
 def _submit(context: Context, function: int, data: bytes, name: str) -> None:
-    """Give the driver a configuration and arguments, which lie side by side."""
-    buffer = _local.buffer
-    buffer.memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
-    launch = context.launch_kernel
-    plain = context.alone and context.fault is None
-    # What `submit` does, without the call; it tries again, and says what is wrong, where the driver refuses.
-    if not plain or launch(buffer.configuration, function, buffer.parameters, None):
-        context.submit(launch, buffer.configuration, function, buffer.parameters, None)
+    """Give the driver a configuration and arguments, which lie side by side. With one device the driver is asked at
+    once; `submit` tries again, and says what is wrong, where it refuses."""
+    memory, at, parameters = _local.buffer
+    memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
+    if not context.plain or context.launch_kernel(at, function, parameters, None):
+        context.submit(context.launch_kernel, at, function, parameters, None)
     context.recent.append(name)
 
 
@@ -87,17 +76,25 @@ def launch_on_device(
     address of a report. `other`: whether another library's arrays may be among the arguments.
 
     `stream`: the one of this thread by default, or the current one of PyTorch or CuPy where their arrays are passed."""
+    # Threads that chose no stream record nothing either.
+    if stream is None and not chosen.streams:
+        configuration = compiled.configurations.get(blocks)
+        if configuration is None and blocks and not compiled.sites:
+            configuration = _configuration(compiled, blocks)
+        if configuration is not None and (not other or foreign_handle(compiled.stream, args) == LEGACY):
+            maps = compiled.maps
+            data = configuration + (packed if maps is None else maps.appended(packed))
+            # What `_submit` does, without the call.
+            memory, at, parameters = _local.buffer
+            memory[CONFIGURATION_AT : CONFIGURATION_AT + len(data)] = data
+            context = compiled.context
+            if not context.plain or context.launch_kernel(at, compiled.function, parameters, None):
+                context.submit(context.launch_kernel, at, compiled.function, parameters, None)
+            context.recent.append(compiled.name)
+            return
     if not blocks:
         return
     if stream is None:
-        # Threads that chose no stream record nothing either.
-        if not chosen.streams:
-            handle = foreign_handle(compiled.stream, args) if other else LEGACY
-            if handle == LEGACY and not compiled.sites:
-                configuration = compiled.configurations.get(blocks) or _configuration(compiled, blocks)
-                data = packed if compiled.maps is None else compiled.maps.appended(packed)
-                _submit(compiled.context, compiled.function, configuration + data, compiled.name)
-                return
         stream = chosen.streams.get(compiled.device.ordinal) or compiled.stream
         handle = foreign_handle(stream, args) if other else stream.handle
         if handle != stream.handle:
