@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from benchmarks.burst import compared, relative_error
+import tegula as tg
+from benchmarks.burst import bursts, compared, relative_error
 from benchmarks.gpu_cases import SETS, ours, poisoned, random
 from benchmarks.measure import Row
 from tegula import kernels
+from tegula.kernels import gemm
+from tegula.kernels.operands import processors
+from tegula.kernels.shapes import LEAST_STEPS, TENSOR_CORES, Machine, Tile, choose
 
 PRODUCTS = ((4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (16384, 4096, 4096))
 """M, N, K."""
@@ -67,6 +73,67 @@ def small_products() -> Iterator[Row]:
         ratio=mean,
         threshold=0.98,
     )
+
+
+def ways(m: int, n: int, k: int) -> Iterator[Row]:
+    """The tile that is chosen for a shape against every other, alone and with blocks that share it: whether the
+    estimate of their times is right. The peer is the fastest of them."""
+    a, b = random((m, k), "bfloat16", 0), random((k, n), "bfloat16", 9)
+    c = torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16)
+    arrays = [*map(ours, (a, b, c))]
+
+    def run(tile: Tile | None, i: int) -> None:
+        kernels.matmul(*arrays, tile=tile)
+
+    run(None, 0)
+    error = relative_error(c, a.double() @ b.double())
+    peers = {
+        f"{tile.rows}x{tile.columns}/{splits}": partial(run, tile.shared_by(splits))
+        for tile in TENSOR_CORES
+        for splits in (1, 2, 4)
+        if k >= splits * LEAST_STEPS * tile.depth
+    }
+    first = bursts(peers, 1, 3)
+    order = sorted(peers, key=lambda name: first[name].median)
+    chosen = choose(m, n, k, 2.0, 1.0, TENSOR_CORES, Machine(processors(tg.get_device("cuda:0"))))
+    yield compared(
+        ways_name(m, n, k), partial(run, None),
+        {name: peers[name] for name in order[:4]}, 1, error, "bfloat16", 0.97, 2 * m * n * k / 1e12, "TFLOP/s",
+        note=f"chosen: {chosen.rows}x{chosen.columns}/{chosen.splits}",
+    )  # fmt: skip
+
+
+def ways_name(m: int, n: int, k: int) -> str:
+    return f"ways to cut bfloat16 {m}x{n}x{k}"
+
+
+def tuned_product() -> Iterator[Row]:
+    """`tg.autotune` over the tiles against the one that is chosen by estimate; its first launch tunes."""
+    m = n = k = 2048
+    a, b = random((m, k), "bfloat16", 0), random((k, n), "bfloat16", 9)
+    c = [torch.full((m, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(2)]
+    left, right, *outputs = map(ours, (a, b, *c))
+
+    def make(which: int) -> Any:
+        return gemm.product(tg.bfloat16, TENSOR_CORES[which], False, gemm.Epilogue(tg.bfloat16))
+
+    kernel = tg.autotune(which=list(range(len(TENSOR_CORES))))(make)
+
+    def run(i: int) -> None:
+        tg.launch_tiled(kernel, 132, [left, right, 0, 1.0, 0.0], [outputs[0]])
+
+    start = time.perf_counter()
+    run(0)
+    spent = time.perf_counter() - start
+    error = relative_error(c[0], a.double() @ b.double())
+    report = kernel.reports[0]
+    tile = TENSOR_CORES[report.outcomes[report.chosen].candidate.values["which"]]
+    yield compared(
+        f"tg.autotune over tiles, bfloat16 {m}x{n}x{k}", run,
+        {"kernels.matmul": lambda i: kernels.matmul(left, right, outputs[1])}, 1, error, "bfloat16", 0.97,
+        2 * m * n * k / 1e12, "TFLOP/s",
+        note=f"chosen: {tile.rows}x{tile.columns}, {len(report.dropped)} dropped, tuned in {spent:.1f} s",
+    )  # fmt: skip
 
 
 def product_name(m: int, n: int, k: int, transposed: bool) -> str:
@@ -123,6 +190,7 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         for shapes, threshold in ((RAGGED, 0.85), (SHARED, None))
         for shape in shapes
     },
+    "library tg.autotune over tiles": tuned_product,
     **{
         attention_name(size, causal): partial(attention, size, causal)
         for size in ATTENTIONS
@@ -130,3 +198,8 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     },
 }
 """By name, in order; each yields its row."""
+
+LAST: dict[str, Callable[[], Iterator[Row]]] = {
+    ways_name(*shape): partial(ways, *shape) for shape in (*SMALL, *SHARED)
+}
+"""What may take long: many kernels to compile."""

@@ -29,7 +29,8 @@ def main(arguments: str) -> None:
 
     asked = json.loads(arguments)
     families = (gpu_cases, gpu_library, gpu_roles, gpu_gradients, gpu_latency)
-    every = {k: v for family in families for k, v in family.CASES.items()} | gpu_cases.LAST
+    every = {k: v for family in families for k, v in family.CASES.items()}
+    every |= {**gpu_cases.LAST, **gpu_library.LAST}
     cases = {k: v for k, v in every.items() if asked["wanted"] in k and k not in asked["done"]}
     tell({"device": device(), "cases": list(cases)})
     for name, case in cases.items():

@@ -13,6 +13,7 @@ from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
 from tegula.kernels import gemm, shapes
 from tegula.kernels.attention import DEPTHS, forward
+from tegula.target import get_cuda_target
 
 ASSEMBLER = bool(ptx.candidates())
 SWIZZLED = 128
@@ -26,6 +27,7 @@ def check(code: Any, maps: int, *parts: str) -> None:
     for part in parts:
         assert part in text, part
     assert ".local" not in text
+    assert code.shared_bytes <= get_cuda_target("sm_90a").shared_per_block
     if ASSEMBLER:
         assert made.spill_bytes == 0
 

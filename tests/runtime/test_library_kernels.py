@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,24 @@ def test_a_block_for_each_multiprocessor(driver: PretendDriver) -> None:
     matmul(on_gpu(4096, 64), on_gpu(64, 4096))
     matmul(on_gpu(256, 64), on_gpu(512, 64), transpose_b=True, tile=shapes.TENSOR_CORES[0])
     assert [launch[:2] for launch in driver.launches[-2:]] == [(132, 384), (4, 384)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "reached"),
+    [
+        ((4000, 4040, 4008), True),
+        ((8200, 8200, 1032), True),
+        ((5000, 5000, 5000), True),
+        ((404, 404, 404), False),
+    ],
+)
+def test_ragged_operands_of_bulk_copies(shape: tuple[int, int, int], reached: bool) -> None:
+    """Tiles may end anywhere; rows start at multiples of 16 bytes, or they are copied to such."""
+    m, n, k = shape
+    for rows, columns in ((m, k), (k, n), (m, n)):
+        strides = (columns * 2, 2)
+        known = SimpleNamespace(strides=strides, ptr=0, dtype=tg.bfloat16, shape=(rows, columns))
+        assert is_aligned(known) is reached
 
 
 def test_blocks_share_tiles_where_there_are_few(driver: PretendDriver) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 import warnings
 from typing import Any
 
@@ -306,6 +307,19 @@ def test_key_names_what_counts_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows in (6, 6, 5):
         tg.launch_tiled(kernel, 1, [tg.ones((6, 8))], [tg.zeros((6, 8)), rows])
     assert len(counts) == 2 and kernel.reports[1].launch == "n 5"
+
+
+def test_threads_that_launch_at_once_tune_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = times_tuned(monkeypatch)
+    kernel = again(busy, ROUNDS=[1, 7])
+    results: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: results.append(run(kernel))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counts == [2] and len(results) == 3
+    assert all((y == np.arange(N) + 1.0).all() for y in results)
 
 
 # What else a launch does ---------------------------------------------------------------------------------------------

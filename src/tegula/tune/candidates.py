@@ -16,6 +16,7 @@ from tegula.types import DType
 BLOCK = "block_dim"
 """A candidate's number of threads per block: the one value that belongs to the launch."""
 Values = Mapping[str, Any]
+VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,11 @@ def _products(lists: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 
 def called(function: Callable[..., Any], values: Values, what: str) -> Any:
     """What a function of a candidate's values returns; it may take some of them only."""
+    code = getattr(function, "__code__", None)
+    if code is not None and not code.co_flags & VARIABLE and not code.co_posonlyargcount:
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        if all(name in values for name in names):
+            return function(**{name: values[name] for name in names})
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return function(**values)

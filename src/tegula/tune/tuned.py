@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.resolve import ours
 from tegula.text import print_kernel
 from tegula.tune.build import build_all, job
-from tegula.tune.candidates import Candidate, Values, combinations, described, kernels, source_of
+from tegula.tune.candidates import Candidate, Values, called, combinations, described, kernels, source_of
 from tegula.tune.clock import ROUNDS, clock_for, timed
 from tegula.tune.memory import Memory, described_device, digest
 from tegula.tune.progress import Progress
@@ -48,11 +49,12 @@ class Tuned(KernelChoice):
         self.__doc__ = first.__doc__
         self._text = source_of(made_of)
         self._chosen: dict[Any, Candidate] = {}
-        names = [p.name for p in first.parameters]
+        self._lock = threading.RLock()
+        self._names = [p.name for p in first.parameters]
         for name in key or ():
-            if name not in names:
+            if name not in self._names:
                 what = f"key names '{name}', which is no parameter of kernel {first.name}"
-                raise TuningError(what, f"its parameters are {', '.join(names)}")
+                raise TuningError(what, f"its parameters are {', '.join(self._names)}")
 
     def choose(
         self,
@@ -67,18 +69,26 @@ class Tuned(KernelChoice):
         then as they were before. TuningError if none can be chosen."""
         first = self.candidates[0].kernel
         own = ours(first, args)
-        if len(own) != len(first.parameters):
+        if len(own) != len(self._names):
             # The launch says what is wrong.
             return first, 1, None if tiled and first.has_roles else 32
-        request = Request(dim, own, block_dim, tiled, device, stream)
         kind = (tiled, block_dim, config.code, *self._class(own))
-        found = self._chosen.get(kind)
-        if found is None:
-            with Untaped():
-                report = self._report(request, kind)
-            self.reports.append(report)
-            found = self._chosen[kind] = report.outcomes[report.chosen].candidate
-        return found.kernel, *request.shape(found)
+        found = self._chosen.get(kind) or self._tuned(
+            kind, Request(dim, own, block_dim, tiled, device, stream)
+        )
+        if callable(dim):
+            dim = called(dim, found.values, "dim")
+        return found.kernel, dim, block_dim if found.block_dim is None else found.block_dim
+
+    def _tuned(self, kind: tuple[Any, ...], request: Request) -> Candidate:
+        """The candidate to run for launches of a class. Threads that launch at the same time wait for one to tune."""
+        with self._lock:
+            if kind not in self._chosen:
+                with Untaped():
+                    report = self._report(request)
+                self.reports.append(report)
+                self._chosen[kind] = report.outcomes[report.chosen].candidate
+        return self._chosen[kind]
 
     def forget(self) -> None:
         """Tune again at the next launch of each class, whatever is remembered in memory; the disk still is."""
@@ -97,15 +107,13 @@ class Tuned(KernelChoice):
         """What launches have in common that run the same candidate."""
         if self.key is None:
             return [(a.launch_id, *map(_length_class, a.shape)) if type(a) is array else () for a in args]
-        names = [p.name for p in self.candidates[0].kernel.parameters]
-        exact = [args[names.index(name)] for name in self.key]
+        exact = [args[self._names.index(name)] for name in self.key]
         ids = [a.launch_id if type(a) is array else () for a in args]
         return [*ids, *((*a.shape,) if type(a) is array else a for a in exact)]
 
     def _spoken_class(self, args: Sequence[Any]) -> str:
         """The same in words, equal in every process."""
-        names = [p.name for p in self.candidates[0].kernel.parameters]
-        pairs = list(zip(names, args, strict=True))
+        pairs = list(zip(self._names, args, strict=True))
         if self.key is not None:
             pairs = [(name, value) for name, value in pairs if name in self.key]
             return ", ".join(f"{n} {_shape_text(a.shape) if type(a) is array else a}" for n, a in pairs)
@@ -114,7 +122,7 @@ class Tuned(KernelChoice):
 
     # Tuning ----------------------------------------------------------------------------------------------------------
 
-    def _report(self, request: Request, kind: tuple[Any, ...]) -> Report:
+    def _report(self, request: Request) -> Report:
         """What is remembered for a launch, or found out by running the candidates."""
         spoken = self._spoken_class(request.args)
         report = Report(self.name, spoken, [Outcome(c) for c in self.candidates])
@@ -176,6 +184,8 @@ class Tuned(KernelChoice):
         progress: Progress,
     ) -> None:
         """Run the candidates, compare what they write, time those that agree, and note the fastest."""
+        # What other libraries have queued on the arrays is done before, and what follows sees them as they were.
+        synchronize_device(device)
         trial = Trial(request, [made for k in built if (made := traced[k]) is not None])
         if not trial.written:
             what = f"kernel {self.name} writes no element of an array, so that its results cannot be compared"
@@ -200,6 +210,7 @@ class Tuned(KernelChoice):
             report.chosen = right[found.index(min(found))]
         finally:
             trial.restore()
+            synchronize_device(device)
 
     def _agreeing(self, results: Mapping[int, Result], report: Report) -> list[int]:
         """The candidates whose results most agree on; the others are dropped, with a warning. TuningError where there
