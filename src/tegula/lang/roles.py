@@ -41,6 +41,7 @@ class RoleTracer(ElectedTracer):
 
     body: Region
     roles: list[Role]
+    differentiable: bool
 
     def trace_with(self, node: ast.With) -> None:
         """One role."""
@@ -81,8 +82,11 @@ class RoleTracer(ElectedTracer):
             return Bounds(*bounds, None, item=lambda number: self._tile(number, rows, columns, raster))
 
     def _tile(self, number: Value, rows: Value, columns: Value, raster: int) -> tuple[Value, Value]:
-        """Row and column of a tile: groups of `raster` rows one after the other, each column by column."""
+        """Row and column of a tile: groups of `raster` rows one after the other, each column by column. For gradients
+        row by row, which can be undone."""
         b = self.builder
+        if self.differentiable:
+            return b.binary("floordiv", number, columns), b.binary("mod", number, columns)
         group = b.binary("mul", columns, raster)
         first = b.binary("mul", b.binary("floordiv", number, group), raster)
         height = b.one(Min, [b.binary("sub", rows, first), b.const(raster, int32)])

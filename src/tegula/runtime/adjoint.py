@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
-from tegula.ir import AccessClass, LaunchClass
+from tegula.ir import AccessClass, LaunchClass, Value
 from tegula.ir import Kernel as KernelIR
 from tegula.lang.annotations import ANY
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.definition import FuncDef, Parameter
 from tegula.lang.kernel import trace
+from tegula.passes.pipeline import check
 from tegula.rewrite import clone_region
 from tegula.runtime.array import allocate, array, wrap
 from tegula.runtime.config import config
@@ -29,6 +31,15 @@ BUSY_CPU = 32
 """And a CPU; not a multiple of its cores, so that sums are the same on all of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The blocks of a forward launch whose blocks take tiles in turn, one for each tile: rows and columns, values of
+    the kernel with these parameters. None where the launch itself says."""
+
+    params: Sequence[Value]
+    extents: tuple[Value, Value] | None
+
+
 class Adjoint(Kernel):
     """The adjoint of a kernel: its parameters are the kernel's own, then a gradient for each array at `positions`.
     `reads`: the positions of the kernel's own arrays whose elements it needs; `launched`: the kernels of its last
@@ -41,6 +52,7 @@ class Adjoint(Kernel):
         self.name = f"{forward.name}_adjoint"
         self.reads: set[int] = set()
         self.launched: list[Part] = []
+        self.grid = Grid((), None)
         self.programs: dict[Any, list[list[Part]]] = {}
 
     @property
@@ -67,11 +79,13 @@ class Adjoint(Kernel):
         functions: Mapping[str, FuncDef] | None,
     ) -> tuple[KernelIR, frozenset[int]]:
         """Its IR, and the positions of the kernel's own arrays whose elements that reads."""
-        from tegula.passes.gradient import differentiate, reads
+        from tegula.passes.gradient import differentiate, reads, sequentialise
 
         n = len(self.forward.parameters)
         own = access[:n]
         kernel = trace(self.definition, param_types[:n], launch, own, functions, differentiable=True)
+        check(kernel)
+        self.grid = Grid(kernel.params, sequentialise(kernel))
         made = differentiate(kernel, self.positions, tuple(access[n:]))
         return made, frozenset(reads(made, n))
 
@@ -87,7 +101,7 @@ class Adjoint(Kernel):
             made = split(whole, len(self.forward.parameters), config.deterministic)
             if config.deterministic and wanted.device.is_cuda:
                 check_order(made)
-            steps = [Part(self, step, captured) for step in made]
+            steps = [Part(self, step, captured, self.grid) for step in made]
             programs.append(steps)
         return steps
 
@@ -120,12 +134,16 @@ class Part(Kernel):
     """A kernel that is launched for an adjoint: its parameters are the adjoint's, then numbers of blocks. It exists for
     one specialisation."""
 
-    def __init__(self, adjoint: Adjoint, step: Step, captured: tuple[Captured, ...]) -> None:
+    def __init__(
+        self, adjoint: Adjoint, step: Step, captured: tuple[Captured, ...], grid: Grid | None = None
+    ) -> None:
         super().__init__(adjoint.definition, adjoint.options)
         self.adjoint = adjoint
         self.step = step
         self.name = step.kernel.name
         self.captured = captured
+        self.grid = grid
+        """That of the forward blocks."""
         self.shared = [Part(adjoint, s, captured) for s in step.shared]
         """What is launched instead where the grid would leave a device idle."""
 
@@ -171,13 +189,18 @@ class Part(Kernel):
 
 def launches(
     steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any]
-) -> Iterator[tuple[Part, tuple[int, ...] | None, tuple[Any, ...]]]:
-    """What is launched for the steps of an adjoint: a kernel, its dimensions (None: those of the forward) and its
-    arguments. `dims`: of the forward launch; `args`: of the adjoint, ours."""
+) -> Iterator[tuple[Part, tuple[int, ...], tuple[Any, ...]]]:
+    """What is launched for the steps of an adjoint: a kernel, its dimensions and its arguments. `dims`: of the forward
+    launch; `args`: of the adjoint, ours."""
     from tegula.passes.gradient import Launch
 
     where = next((a.device for a in args if isinstance(a, array)), CPU)
-    made = Launch(dims, dict(zip(steps[0].step.known, args, strict=True)), BUSY * where.sm_count or BUSY_CPU)
+    values, grid = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
+    busy = BUSY * where.sm_count or BUSY_CPU
+    if grid is not None and grid.extents is not None:
+        values |= zip(grid.params, args, strict=False)
+        dims = (*Launch(dims, values, busy).numbers(grid.extents), dims[-1])
+    made = Launch(dims, values, busy)
     rows: dict[Any, array] = {}
     steps[0].adjoint.launched.clear()
     for part in steps:
@@ -186,10 +209,10 @@ def launches(
                 if p not in rows:
                     rows[p] = wrap(allocate(made.numbers(p.shape), p.dtype, where), p.dtype, where)
             extra = (*made.numbers(step.counts), *(rows[p] for p in step.partials))
-            grid = None if step.grid is None else (*made.numbers(step.grid), dims[-1])
-            if grid is None or 0 not in grid:
+            shape = tuple(dims) if step.grid is None else (*made.numbers(step.grid), dims[-1])
+            if 0 not in shape:
                 steps[0].adjoint.launched.append(part.of(step))
-                yield part.of(step), grid, (*args, *extra)
+                yield part.of(step), shape, (*args, *extra)
 
 
 def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:

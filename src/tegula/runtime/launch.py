@@ -196,7 +196,7 @@ def launch_adjoint(
         check(adjoint)
     if shape.blocks:
         for part, grid, passed in launches(steps, shape.dims, args):
-            made = shape if grid is None else plan(grid, shape.launch.block_dim, shape.device)
+            made = plan(grid, shape.launch.block_dim, shape.device)
             compiled, packed, _ = resolve(part, made, passed)
             if part.in_order:
                 from tegula.runtime.compile import Compiled

@@ -1,16 +1,18 @@
-"""A gradient of a kernel with roles."""
+"""A gradient of a kernel whose roles meet in loops that are not alike."""
 
 import tegula as tg
 
 
 @tg.kernel
-def double(a: tg.array2d[float], b: tg.array2d[float]):
-    pipe = tg.tile_pipe(shape=(8, 8), dtype=float, stages=2)
+def double(a: tg.array[float], b: tg.array[float]):
+    pipe = tg.tile_pipe(shape=8, dtype=float, stages=2)
     with tg.ws(0):
-        tg.tile_pipe_load(pipe, a)
+        for k in range(3):
+            tg.tile_pipe_load(pipe, a, offset=k * 8)
     with tg.ws(1):
-        tg.tile_store(b, tg.tile_pipe_pop(pipe) * 2.0)
+        for k in range(1, 4):
+            tg.tile_store(b, tg.tile_pipe_pop(pipe) * 2.0, offset=k * 8 - 8)
 
 
-a, b = tg.ones((8, 8), requires_grad=True), tg.zeros((8, 8), requires_grad=True)
+a, b = tg.ones(24, requires_grad=True), tg.zeros(24, requires_grad=True)
 tg.launch_tiled(double, dim=1, inputs=[a], outputs=[b], adjoint=True)

@@ -2,6 +2,17 @@
 
 from tegula.passes.gradient.differentiate import check_order, differentiate, reads, split
 from tegula.passes.gradient.order import among_blocks
+from tegula.passes.gradient.sequential import sequentialise
 from tegula.passes.gradient.steps import Launch, Partials, Step
 
-__all__ = ["Launch", "Partials", "Step", "among_blocks", "check_order", "differentiate", "reads", "split"]
+__all__ = [
+    "Launch",
+    "Partials",
+    "Step",
+    "among_blocks",
+    "check_order",
+    "differentiate",
+    "reads",
+    "sequentialise",
+    "split",
+]

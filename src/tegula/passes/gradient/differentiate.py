@@ -9,7 +9,6 @@ from tegula.ir import AccessClass, Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, Unreplayable, adjoint_type
-from tegula.ops.roles import Roles
 from tegula.passes.gradient.activity import Activity, memory_root
 from tegula.passes.gradient.gather import gather
 from tegula.passes.gradient.order import among_blocks, among_lanes
@@ -35,9 +34,8 @@ def differentiate(
 ) -> Kernel:
     """The kernel that reads the gradients of what a kernel wrote and adds to those of what it read. Its parameters are
     the kernel's own, then a gradient for each array at `positions`, with its access class. The forward kernel is
-    changed. NoGradient and OverwrittenArray where there is no right gradient."""
+    changed; it has no roles. NoGradient and OverwrittenArray where there is no right gradient."""
     check(kernel)
-    _check_roles(kernel)
     promote_buffers(kernel)
     simplify(kernel)
     arrays = [kernel.params[k] for k in positions]
@@ -92,15 +90,6 @@ def _unshared(adjoint: Kernel, first: int) -> list[Value]:
         for p, known in zip(adjoint.params[first:], adjoint.access[first:], strict=True)
         if known and not known.aliases
     ]
-
-
-def _check_roles(kernel: Kernel) -> None:
-    for op in kernel.walk():
-        if isinstance(op, Roles):
-            help = "write the kernel without roles for launches that need gradients"
-            raise NoGradient(
-                op.loc, op="a role", why="kernels with roles are not differentiated yet", help=help
-            )
 
 
 def _check_connected(kernel: Kernel, activity: Activity, arrays: list[Value]) -> None:

@@ -1,0 +1,170 @@
+"""Kernels with roles are differentiated as the kernels that they are without them.
+
+The data are small integers, so that every order of summing gives the same numbers: the gradients are exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+M, N, K = 16, 16, 8
+
+
+def integers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng((seed, *shape)).integers(-3, 4, shape).astype(np.float64)
+
+
+def leaf(data: np.ndarray) -> Any:
+    return tg.array(data, dtype=tg.float32, requires_grad=True)
+
+
+def backwards(kernel: Any, grid: Any, inputs: list[Any], output: Any, g: np.ndarray) -> str:
+    """The IR of the adjoint."""
+    with tg.Tape() as tape:
+        tg.launch_tiled(kernel, dim=grid, inputs=inputs, outputs=[output])
+    tape.backward(grads={output: g})
+    (adjoint,) = kernel.adjoints.values()
+    return adjoint.ir()
+
+
+@tg.kernel
+def product(n: int, a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    i, j = tg.tid()
+    left = tg.tile_pipe(shape=(M, K), dtype=float, stages=3)
+    right = tg.tile_pipe(shape=(K, N), dtype=float, stages=3)
+    with tg.role("fetch", warps=1):
+        for k in range(n):
+            tg.tile_pipe_load(left, a, offset=(i * M, k * K))
+            tg.tile_pipe_load(right, b, offset=(k * K, j * N))
+    with tg.role("multiply", warp_groups=1):
+        total = tg.tile_zeros(shape=(M, N))
+        for _k in range(n):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, total * 2.0, offset=(i * M, j * N))
+
+
+@tg.kernel
+def persistent(n: int, a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    left = tg.tile_pipe(shape=(M, K), dtype=float, stages=3)
+    right = tg.tile_pipe(shape=(K, N), dtype=float, stages=3)
+    rows, columns = (c.shape[0] + M - 1) // M, (c.shape[1] + N - 1) // N
+    with tg.role("fetch", warps=1):
+        for i, j in tg.persistent_tiles((rows, columns), raster=3):
+            for k in range(n):
+                tg.tile_pipe_load(left, a, offset=(i * M, k * K))
+                tg.tile_pipe_load(right, b, offset=(k * K, j * N))
+    with tg.role("multiply", warp_groups=1):
+        for i, j in tg.persistent_tiles((rows, columns), raster=3):
+            total = tg.tile_zeros(shape=(M, N))
+            for _k in range(n):
+                tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+            tg.tile_store(c, total * 2.0, offset=(i * M, j * N))
+
+
+@pytest.mark.parametrize("grid", [1, 3, 200])
+def test_products_of_persistent_blocks(grid: int) -> None:
+    a, b, g = integers(100, 40), integers(40, 90), integers(100, 90)
+    x, y, c = leaf(a), leaf(b), tg.zeros((100, 90), requires_grad=True)
+    text = backwards(persistent, grid, [5, x, y], c, g)
+    np.testing.assert_array_equal(c.numpy(), 2.0 * a @ b)
+    np.testing.assert_array_equal(x.grad.numpy(), 2.0 * g @ b.T)
+    np.testing.assert_array_equal(y.grad.numpy(), 2.0 * a.T @ g)
+    assert "atomic" not in text and "pipe" not in text and "block.index" not in text
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7])
+def test_products(n: int) -> None:
+    a, b, g = integers(32, 8 * n), integers(8 * n, 48), integers(32, 48)
+    x, y, c = leaf(a), leaf(b), tg.zeros((32, 48), requires_grad=True)
+    text = backwards(product, (2, 3), [n, x, y], c, g)
+    np.testing.assert_array_equal(x.grad.numpy(), 2.0 * g @ b.T)
+    np.testing.assert_array_equal(y.grad.numpy(), 2.0 * a.T @ g)
+    assert "atomic" not in text and "pipe" not in text
+
+
+@tg.kernel
+def three_in_a_row(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
+    """The second role pushes what it makes of the first one's tiles; the third reads ahead of a loop."""
+    i = tg.tid()
+    raw = tg.tile_pipe(shape=8, dtype=float, stages=2)
+    made = tg.tile_pipe(shape=8, dtype=float, stages=2)
+    scale = tg.tile_pipe(shape=8, dtype=float, stages=1)
+    with tg.role("fetch", warps=1):
+        tg.tile_pipe_load(scale, w, offset=0)
+        for k in range(x.shape[1] // 8):
+            tg.tile_pipe_load(raw, x[i], offset=k * 8)
+    with tg.role("square", warps=1):
+        for _k in range(x.shape[1] // 8):
+            t = tg.copy(tg.tile_pipe_pop(raw))
+            tg.tile_pipe_push(made, t * t)
+    with tg.role("store", warps=1):
+        s = tg.copy(tg.tile_pipe_pop(scale))
+        for k in range(x.shape[1] // 8):
+            tg.tile_store(y[i], tg.tile_pipe_pop(made) * s, offset=k * 8)
+
+
+def test_roles_that_pass_on_what_they_make() -> None:
+    x, w, g = integers(5, 24), integers(8), integers(5, 24)
+    a, s, y = leaf(x), leaf(w), tg.zeros((5, 24), requires_grad=True)
+    backwards(three_in_a_row, 5, [a, s], y, g)
+    np.testing.assert_array_equal(y.numpy(), x * x * np.tile(w, 3))
+    np.testing.assert_array_equal(a.grad.numpy(), 2.0 * x * np.tile(w, 3) * g)
+    np.testing.assert_array_equal(s.grad.numpy(), (x * x * g).reshape(5, 3, 8).sum((0, 1)))
+
+
+@tg.kernel
+def triangular(a: tg.array2d[float], y: tg.array2d[float]):
+    i = tg.tid()
+    pipe = tg.tile_pipe(shape=8, dtype=float, stages=2)
+    with tg.role("fetch", warps=1):
+        for k in range(i + 1):
+            tg.tile_pipe_load(pipe, a[i], offset=k * 8)
+    with tg.role("add", warps=1):
+        total = tg.tile_zeros(shape=8)
+        for _k in range(i + 1):
+            t = tg.copy(tg.tile_pipe_pop(pipe))
+            total = total + t * t
+        tg.tile_store(y[i], total)
+
+
+def test_roles_whose_loops_depend_on_the_block() -> None:
+    a, g = integers(4, 24), integers(4, 8)
+    x, y = leaf(a), tg.zeros((4, 8), requires_grad=True)
+    backwards(triangular, 4, [x], y, g)
+    seen = np.tril(np.ones((4, 3))).repeat(8, 1)
+    np.testing.assert_array_equal(x.grad.numpy(), 2.0 * a * seen * np.tile(g, 3))
+
+
+@tg.kernel
+def shifted(a: tg.array[float], y: tg.array[float]):
+    """The loops are not the same, though the tiles are as many."""
+    pipe = tg.tile_pipe(shape=8, dtype=float, stages=2)
+    with tg.role("fetch", warps=1):
+        for k in range(3):
+            tg.tile_pipe_load(pipe, a, offset=k * 8)
+    with tg.role("store", warps=1):
+        for k in range(1, 4):
+            tg.tile_store(y, tg.tile_pipe_pop(pipe), offset=k * 8 - 8)
+
+
+@tg.kernel
+def counting(a: tg.array2d[float], y: tg.array2d[float]):
+    """What is stored depends on the order of the tiles."""
+    with tg.role("store", warps=1):
+        total = tg.tile_zeros(shape=(8, 8))
+        for i, j in tg.persistent_tiles((2, 2)):
+            total = total + tg.tile_load(a, shape=(8, 8), offset=(i * 8, j * 8))
+            tg.tile_store(y, total, offset=(i * 8, j * 8))
+
+
+@pytest.mark.parametrize(
+    "kernel, shape, why", [(shifted, 24, "ranges"), (counting, (16, 16), "one tile to the")]
+)
+def test_roles_that_cannot_be_put_together(kernel: Any, shape: Any, why: str) -> None:
+    x, y = (tg.zeros(shape, requires_grad=True) for _ in range(2))
+    with pytest.raises(tg.CompileError, match=why):
+        tg.launch_tiled(kernel, 1, inputs=[x], outputs=[y], adjoint=True)
