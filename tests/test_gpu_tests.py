@@ -126,3 +126,28 @@ def test_nothing_to_run(tmp_path: Path) -> None:
     (tmp_path / "test_cpu.py").write_text("def test_elsewhere(): pass\n")
     done = subprocess.run([sys.executable, TOOL, tmp_path], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 2 and "nothing to run" in done.stdout
+
+
+SANITIZER = """
+import subprocess, sys
+done = subprocess.run(sys.argv[1:])
+found = 3 if "test_wrong" in " ".join(sys.argv) else 0
+print(f"========= ERROR SUMMARY: {found} errors")
+sys.exit(done.returncode)
+"""
+
+
+def test_what_a_sanitizer_finds_fails_the_file(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a pretended one\n")
+    for name in ("test_good.py", "test_wrong.py"):
+        (tmp_path / name).write_text("import pytest\npytestmark = pytest.mark.gpu\ndef test_one(): pass\n")
+    (tmp_path / "sanitizer.py").write_text(SANITIZER)
+    under, saved = f"{sys.executable} {tmp_path / 'sanitizer.py'}", tmp_path / "found.json"
+    command = [sys.executable, str(TOOL), "--under", under, "--save", str(saved), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = json.loads(saved.read_text())
+    assert found["counts"] == {"passed": 2, "failed": 1}
+    (group,) = found["groups"]
+    assert group["message"] == "failed: ========= ERROR SUMMARY: # errors"
+    assert group["tests"][0].startswith("test_wrong.py under ")

@@ -3,7 +3,9 @@
 A fault ends a process's use of the GPU, and all its later tests with it; a kernel may also never end. So the tests of
 each file run in processes of their own, up to `--most` in one. After a fault, a crash, or a test that takes longer than
 `--limit` seconds, a fresh process goes on with the tests that are left. Prints failures in groups of equal messages,
-and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there was none to run."""
+and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there was none to run.
+
+`--under "compute-sanitizer --report-api-errors no"` runs them under that command; what it finds fails their file."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -29,6 +32,8 @@ FAULT = re.compile(
     r"CUDA_ERROR_(ILLEGAL|MISALIGNED|LAUNCH|HARDWARE|INVALID_(ADDRESS|PC)|ASSERT|ECC|CONTEXT|UNKNOWN)"
 )
 """What the driver says to everything after a fault."""
+FINDINGS = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: ([1-9]\d*) .*$", re.MULTILINE)
+"""What a sanitizer says at the end if it has found something."""
 PAUSE = 0.05
 GOOD = ("passed", "skipped")
 
@@ -106,8 +111,10 @@ def work(report: str, arguments: Sequence[str]) -> int:
 # In the process that starts them -------------------------------------------------------------------------------------
 
 
-def started(report: Path, log: Path, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, __file__, "--work", str(report), *arguments]
+def started(
+    report: Path, log: Path, arguments: Sequence[str], under: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    command = [*under, sys.executable, __file__, "--work", str(report), *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path[1:]])}
     with log.open("wb") as out:
         return subprocess.Popen(
@@ -145,13 +152,13 @@ def pieces(tests: Sequence[str], most: int) -> list[Piece]:
     return sorted(cut, key=lambda piece: -len(piece.tests))
 
 
-def run(piece: Piece, folder: Path, limit: float, file_limit: float) -> Piece:
-    """All tests of a piece, in as many processes as it takes."""
+def run(piece: Piece, folder: Path, limit: float, file_limit: float, under: Sequence[str] = ()) -> Piece:
+    """All tests of a piece, in as many processes as it takes, each `under` a command."""
     end = time.monotonic() + file_limit
     left = list(piece.tests)
     begun = time.monotonic()
     while left and time.monotonic() < end:
-        found = _one_process(piece, left, folder, limit, end)
+        found = _one_process(piece, left, folder, limit, end, under)
         piece.results += found
         done = {result.test for result in found}
         left = [test for test in left if test not in done]
@@ -160,13 +167,15 @@ def run(piece: Piece, folder: Path, limit: float, file_limit: float) -> Piece:
     return piece
 
 
-def _one_process(piece: Piece, left: list[str], folder: Path, limit: float, end: float) -> list[Result]:
+def _one_process(
+    piece: Piece, left: list[str], folder: Path, limit: float, end: float, under: Sequence[str]
+) -> list[Result]:
     """What one process gets done: at least one result."""
     piece.processes += 1
     base = folder / re.sub(r"\W", "-", f"{piece.file} {piece.tests[0]} {piece.processes}")[-120:]
     names, report, log = (base.with_suffix(s) for s in (".tests", ".report", ".log"))
     names.write_text("\n".join(left))
-    process = started(report, log, [f"@{names}"])
+    process = started(report, log, [f"@{names}"], under)
     found: list[Result] = []
     current, since, position, over = "", time.monotonic(), 0, ""
     while not over:
@@ -191,6 +200,9 @@ def _one_process(piece: Piece, left: list[str], folder: Path, limit: float, end:
         what = f"did not end within {limit:g} s" if over == "hung" else f"ended with {process.returncode}"
         tail = f": {' / '.join(said)}" if over == "crashed" else ""
         found.append(Result(current or left[0], over, time.monotonic() - since, f"the process {what}{tail}"))
+    said = FINDINGS.search(log.read_text(errors="replace"))
+    if said:
+        found.append(Result(f"{piece.file} under {under[0]}", "failed", 0.0, said[0]))
     return found
 
 
@@ -224,6 +236,7 @@ def main() -> int:
     parser.add_argument("--file-limit", type=float, default=300.0, help="seconds for the tests of a process")
     parser.add_argument("--most", type=int, default=150, help="tests in one process")
     parser.add_argument("--marker", default="gpu", help="what pytest -m selects")
+    parser.add_argument("--under", type=shlex.split, default=[], help="a command to run the tests under")
     parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="where the results go")
     asked = parser.parse_args()
     begun = time.monotonic()
@@ -236,7 +249,8 @@ def main() -> int:
         done: list[Piece] = []
         with ThreadPoolExecutor(asked.jobs) as pool:
             work = [
-                pool.submit(run, p, folder, asked.limit, asked.file_limit) for p in pieces(tests, asked.most)
+                pool.submit(run, p, folder, asked.limit, asked.file_limit, asked.under)
+                for p in pieces(tests, asked.most)
             ]
             for piece in (one.result() for one in work):
                 done.append(piece)
