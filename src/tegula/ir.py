@@ -137,9 +137,10 @@ class AccessClass:
 
 class Kernel:
     """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: what the
-    frontend read from outside the kernel's source, in its own terms."""
+    frontend read from outside the kernel's source, in its own terms. `schedule`: what the user decided about automatic
+    schedules, by keyword."""
 
-    __slots__ = ("access", "body", "captured", "launch", "loc", "name", "param_names")
+    __slots__ = ("access", "body", "captured", "launch", "loc", "name", "param_names", "schedule")
 
     def __init__(
         self,
@@ -157,6 +158,7 @@ class Kernel:
         self.access = list(access) or [None] * len(body.args)
         self.loc = loc
         self.captured: tuple[Any, ...] = ()
+        self.schedule: dict[str, int | bool] = {}
 
     @property
     def params(self) -> list[Value]:

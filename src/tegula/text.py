@@ -78,6 +78,8 @@ class _Printer:
     def kernel(self, kernel: Kernel) -> None:
         self.lines.append(f"kernel {json.dumps(kernel.name)}{self.place(kernel.loc)} {{")
         self.lines.append(f"{INDENT}launch {self.attributes(_record(kernel.launch))}")
+        if kernel.schedule:
+            self.lines.append(f"{INDENT}schedule {self.attributes(kernel.schedule)}")
         for name, value, access in zip(kernel.param_names, kernel.params, kernel.access, strict=True):
             known = f" {self.attributes(_record(access))}" if access is not None else ""
             self.lines.append(f"{INDENT}param {json.dumps(name)} {self.define(value)}{known}")
@@ -225,6 +227,7 @@ class _Parser:
         self.expect("{")
         self.expect("launch")
         launch = self.record(LaunchClass)
+        schedule = self.attributes() if self.accept("schedule") else {}
         body = Region()
         names: list[str] = []
         access: list[AccessClass | None] = []
@@ -234,7 +237,9 @@ class _Parser:
             body.args.append(value)
             access.append(self.record(AccessClass) if self.peek() == "[" else None)
         self.ops(body)
-        return Kernel(name, names, body, launch, access, loc)
+        made = Kernel(name, names, body, launch, access, loc)
+        made.schedule = schedule
+        return made
 
     def ops(self, region: Region) -> None:
         while not self.accept("}"):

@@ -12,7 +12,10 @@ import pytest
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
 
-@pytest.mark.parametrize(("page", "least"), [("language", 10), ("roles", 5), ("checker", 1), ("tuning", 3)])
+PAGES = [("language", 10), ("roles", 5), ("checker", 1), ("tuning", 3), ("schedules", 3)]
+
+
+@pytest.mark.parametrize(("page", "least"), PAGES)
 def test_examples(page: str, least: int) -> None:
     names: dict[str, Any] = {"__name__": page}
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.S)

@@ -16,7 +16,7 @@ from tegula.runtime.cuda.driver import PROTOTYPES
 from tegula.runtime.cuda.launch import CONFIGURATION
 from tegula.runtime.cuda.strided import ARGUMENTS
 
-ATTRIBUTES = {75: 9, 76: 0, 16: 132, 39: 2048, 38: 50 << 20, 115: 1, 97: 232448}
+ATTRIBUTES = {75: 9, 76: 0, 16: 132, 39: 2048, 81: 233472, 82: 65536, 38: 50 << 20, 115: 1, 97: 232448}
 INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, CAPTURE_UNSUPPORTED = 1, 201, 400, 600, 900
 LEGACY = 1
 REGISTERS = 4

@@ -57,11 +57,16 @@ class Cubin:
         return _disassembled(self.code)
 
 
+class Complaint(InternalError):
+    """The assembler has made code, and says of it what must not be said of ours."""
+
+
 def compile_cubin(ptx: str, arch: str, configured: str | None = None) -> Cubin:
     """Compile PTX with the first ptxas that knows `arch`, or hand it on where there is none.
 
-    `configured`: the path of a ptxas to use alone, or "driver" for none. InternalError if ptxas refuses the PTX, or
-    says anything that must not be said of our code: serialised products, ignored register budgets, any warning."""
+    `configured`: the path of a ptxas to use alone, or "driver" for none. InternalError if ptxas refuses the PTX,
+    Complaint, which is one, if it says anything that must not be said of our code: serialised products, ignored
+    register budgets, any warning."""
     for program in candidates(configured):
         status, log, code = _run(program, ptx, arch)
         if status == 0:
@@ -97,10 +102,10 @@ def has_lines(ptx: str) -> bool:
 
 
 def check_log(log: str) -> None:
-    """InternalError if a compiler's report holds a complaint."""
+    """Complaint if a compiler's report holds one."""
     found = [line.strip() for line in log.splitlines() if _COMPLAINT.search(line)]
     if found:
-        raise InternalError("ptxas complains about the generated code:\n" + "\n".join(found))
+        raise Complaint("ptxas complains about the generated code:\n" + "\n".join(found))
 
 
 def _run(program: Path, ptx: str, arch: str) -> tuple[int, str, bytes]:

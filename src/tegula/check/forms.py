@@ -15,11 +15,11 @@ from tegula.ops.array import ArrayLoad, ArrayShape
 from tegula.ops.base import TileOp
 from tegula.ops.control import For, While
 from tegula.ops.convert import Cast
-from tegula.ops.lane import BlockCount, BlockIndex, Tid
+from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.passes.overlap import array_root, overlap
 from tegula.types import DType
 
-LEAVES = ("param", "shape", "block.index", "block.count", "tid", "load")
+LEAVES = ("param", "shape", "block.index", "block.count", "blocks", "tid", "load")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +161,8 @@ class Forms:
         assert owner is not None
         if isinstance(owner, Tid):
             return of_term(Term("tid", (owner.results.index(value),)))
+        if isinstance(owner, LogicalBlocks):
+            return of_term(Term(("block.index", "blocks", "block.count")[owner.results.index(value)]))
         rule = _RULES.get(type(owner))
         if rule is not None:
             return rule(self, owner)
@@ -228,6 +230,12 @@ class Forms:
             return self._opaque(op)
         return a.plus(floor_divided(a, n), -n)
 
+    def div(self, op: Op) -> Form:
+        """Of what is not negative, the same as rounding down."""
+        dividend = self.of(op.operands[0])
+        lengths = all(t.kind == "shape" and f > 0 for t, f in dividend.terms) and dividend.constant >= 0
+        return self.floordiv(op) if lengths else self._opaque(op)
+
     def extreme(self, op: Op) -> Form:
         a, b = (self.of(v) for v in op.operands)
         if a == b:
@@ -281,6 +289,7 @@ _RULES: dict[type[Op], Callable[[Forms, Op], Form]] = {
     S.Shl: Forms.shift,
     S.Shr: Forms.shift,
     S.And: Forms.mask,
+    S.Div: Forms.div,
     S.Min: Forms.extreme,
     S.Max: Forms.extreme,
     Cast: Forms.cast,

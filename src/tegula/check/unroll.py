@@ -16,7 +16,7 @@ from tegula.ops.array import ArrayLoad, ArrayShape
 from tegula.ops.buffer import BufView, root
 from tegula.ops.control import For, If, While
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
-from tegula.ops.lane import BlockCount, BlockIndex, Tid
+from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.ops.roles import Roles
 from tegula.passes.groups import group_of
 from tegula.passes.place_shared import Place
@@ -264,7 +264,7 @@ class Program:
 
 
 _CONTROLS: dict[type[Op], Any] = {For: Program.for_loop, While: Program.while_loop, If: Program.branch}
-LEAVES = (ArrayShape, BlockIndex, BlockCount, Tid, ArrayLoad)
+LEAVES = (ArrayShape, BlockIndex, BlockCount, LogicalBlocks, Tid, ArrayLoad)
 
 
 def _leaf(forms: Forms, value: Value) -> Term | None:

@@ -36,8 +36,8 @@ class Step:
 class Verdict:
     """`status`: "proved", "refuted" or "unproved". Of the last two: `kind` of fault, `message`, `loc` and `help`;
     `places`: the other ops involved, with what they have to do with it. A refuted schedule has a counterexample:
-    `steps`, in order, under the launch values `launch`. `explored`: how many launches were
-    unrolled, and how many ops of roles in all."""
+    `steps`, in order, under the launch values `launch`. `explored`: how many launches were unrolled, and how many ops
+    of roles in all. `automatic`: the roles that the compiler made, or why it made none."""
 
     status: str
     kind: str = ""
@@ -48,6 +48,7 @@ class Verdict:
     steps: tuple[Step, ...] = ()
     launch: tuple[tuple[str, int], ...] = ()
     explored: tuple[int, int] = (0, 0)
+    automatic: str = ""
 
     @property
     def proved(self) -> bool:

@@ -41,13 +41,26 @@ def run_tid(m: Machine, op: Op, mask: Mask) -> Any:
     if count > len(tid):
         raise InternalError(f"{op.loc}: {count} thread index components of {len(tid)}")
     if op.operands:
-        tid, _ = m.grid.thread_indices(int(m.group(op.operands[0])), m.lanes)
+        lanes = m.report.kernel.launch.block_dim
+        tid = [np.resize(c, m.lanes) for c in m.grid.thread_indices(int(m.group(op.operands[0])), lanes)[0]]
     return tid[0] if count == 1 else tuple(tid[:count])
 
 
 @handles("logical_blocks")
 def run_logical_blocks(m: Machine, op: Op, mask: Mask) -> Any:
     return tuple(m.broadcast(np.array(n)) for n in (m.block, m.grid.blocks, m.grid.hardware))
+
+
+@handles("block.place")
+def run_place(m: Machine, op: Op, mask: Mask) -> Any:
+    *outer, rows, columns = (1, *m.grid.dims[:-1])
+    number, inside = divmod(int(m.group(op.operands[0])), rows * columns)
+    group, rest = divmod(inside, op.attrs["raster"] * columns)
+    first = group * op.attrs["raster"]
+    height = min(op.attrs["raster"], rows - first)
+    places = [*np.unravel_index(number, tuple(outer) or (1,)), first + rest % height, rest // height]
+    here = places[len(places) - len(m.grid.dims) + 1 + op.attrs["dim"]]
+    return m.broadcast(np.array(here, np.int32))
 
 
 @handles("lane.index")

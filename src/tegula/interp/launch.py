@@ -17,6 +17,7 @@ from tegula.ir import Kernel, Value
 from tegula.layout import Layout
 from tegula.ops.base import element
 from tegula.ops.lane import LogicalBlocks
+from tegula.ops.roles import Roles, block_threads
 from tegula.types import ArrayType, Type, element_shape, scalar_of, to_numpy
 
 # The handlers of all op families, registered by importing their modules.
@@ -84,9 +85,16 @@ def arguments(
             f"kernel {kernel.name} is specialised for whole blocks, got {tuple(dims)} x {block_dim}"
         )
     return [
-        _argument(name, param.type, arg, block_dim)
+        _argument(name, param.type, arg, threads(kernel))
         for name, param, arg in zip(kernel.param_names, kernel.params, args, strict=True)
     ]
+
+
+def threads(kernel: Kernel) -> int:
+    """The threads of a block: as many as its roles have, which may be others than the lanes of the launch if nothing in
+    the kernel is of a lane."""
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    return kernel.launch.block_dim if roles is None else block_threads(roles)
 
 
 MakeMachine = Callable[[int, Mask, Report, int, Sequence[np.ndarray]], Machine]
@@ -119,7 +127,10 @@ def _run_block(
     make: MakeMachine,
 ) -> None:
     tid, present = grid.thread_indices(block, kernel.launch.block_dim)
-    machine = make(kernel.launch.block_dim, present, report, block, tid)
+    lanes = threads(kernel)
+    if lanes != len(present):
+        tid, present = [np.resize(c, lanes) for c in tid], np.ones(lanes, bool)
+    machine = make(lanes, present, report, block, tid)
     machine.grid = grid
     machine.blocks = grid.blocks
     machine.region(kernel.body, values, present)

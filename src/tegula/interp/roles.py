@@ -214,7 +214,7 @@ class RoleMachine(Machine):
             block.block,
             [component[here] for component in block.tid],
         )
-        self.blocks = block.blocks
+        self.grid, self.blocks = block.grid, block.blocks
         self.role, self.crew, self.here = role, crew, here
 
     def own(self, value: Value, x: RunValue) -> RunValue:

@@ -22,14 +22,50 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
-    """What `@kernel(...)` was given. `launch_bounds` and `grid_stride` are accepted and change no result."""
+    """What `@kernel(...)` was given. `launch_bounds` and `grid_stride` are accepted and change no result. The keywords
+    of SCHEDULE overrule what automatic schedules choose (docs/schedules.md)."""
 
     enable_backward: bool | None = None
     module: object = None
     block_dim: int | None = None
     launch_bounds: int | tuple[int, ...] | None = None
     grid_stride: bool | None = None
+    specialize: bool | None = None
+    consumers: int | None = None
+    stages: int | None = None
+    registers: int | None = None
+    persistent: bool | None = None
+    raster: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def schedule(self, name: str) -> dict[str, int | bool]:
+        """The keywords of SCHEDULE that were given; LaunchError for a value that one does not take."""
+        found: dict[str, int | bool] = {}
+        for key, allowed in SCHEDULE.items():
+            value = getattr(self, key)
+            if value is None:
+                continue
+            if type(value) is not type(allowed[0]) or value not in allowed:
+                flags = isinstance(allowed[0], bool)
+                words = "True or False" if flags else f"from {allowed[0]} to {allowed[-1]}"
+                if key == "registers":
+                    words += ", a multiple of 8"
+                raise LaunchError(
+                    f"kernel {name}: {key}= must be {words}, got {value!r}", "docs/schedules.md lists them"
+                )
+            found[key] = value
+        return found
+
+
+SCHEDULE: dict[str, Sequence[int]] = {
+    "specialize": (False, True),
+    "consumers": range(1, 4),
+    "stages": range(1, 65),
+    "registers": range(24, 257, 8),
+    "persistent": (False, True),
+    "raster": range(1, 1025),
+}
+"""The keywords that overrule automatic schedules, and the values that they take."""
 
 
 class KernelDef:
@@ -57,7 +93,9 @@ class KernelDef:
         library: Mapping[str, FuncDef] | None = None,
     ) -> Kernel:
         """The IR of this kernel for parameter types and a launch class; CompileError for a wrong program."""
-        return trace(self.definition, param_types, launch, access, library)
+        made = trace(self.definition, param_types, launch, access, library)
+        made.schedule = self.options.schedule(self.name)
+        return made
 
     @cached_property
     def has_roles(self) -> bool:
@@ -85,6 +123,12 @@ def kernel(
     block_dim: int | None = None,
     launch_bounds: int | tuple[int, ...] | None = None,
     grid_stride: bool | None = None,
+    specialize: bool | None = None,
+    consumers: int | None = None,
+    stages: int | None = None,
+    registers: int | None = None,
+    persistent: bool | None = None,
+    raster: int | None = None,
     source: str | None = None,
     **extra: Any,
 ) -> Callable[[Callable[..., Any]], KernelDef]: ...
@@ -166,9 +210,10 @@ def static(x: T) -> T:
     return x
 
 
-def pipelined(stop: int, stages: int = 3) -> range:
+def pipelined(stop: int, stages: int = 3, specialize: bool = True) -> range:
     """range(stop), in a kernel with the hint that tiles loaded in the loop for matrix products may be fetched up to
-    `stages` - 1 rounds ahead (1 to 8). It changes no result; the CPU ignores it."""
+    `stages` - 1 rounds ahead (1 to 8), where `specialize` by a role of their own if the GPU has products of warp groups
+    (docs/schedules.md). It changes no result; the CPU ignores it."""
     return range(stop)
 
 

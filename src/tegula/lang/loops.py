@@ -81,7 +81,8 @@ COUNTED = (Builtin("range"), Builtin("pipelined"), Builtin("persistent_tiles"))
 
 @dataclass(slots=True)
 class Bounds:
-    """Of a counted loop. `item`: what the loop's target is bound to, from the counter."""
+    """Of a counted loop. `item`: what the loop's target is bound to, from the counter. `attrs`: what else is said of
+    its schedule."""
 
     start: Value
     stop: Value
@@ -89,6 +90,7 @@ class Bounds:
     numbers: range | None
     stages: int = 1
     item: Callable[[Value], Binding] = lambda index: index
+    attrs: dict[str, bool] = field(default_factory=dict)
 
 
 class Loops(Branches):
@@ -147,13 +149,20 @@ class Loops(Branches):
         """Those of range(n), with the number of stages."""
         plain = ast.copy_location(ast.Call(call.func, call.args, []), call)
         bounds = self._bounds(plain)
-        bounds.stages = DEFAULT_STAGES
+        bounds.stages, bounds.attrs = DEFAULT_STAGES, {}
         for keyword in call.keywords:
-            stages = self.expr(keyword.value)
-            if keyword.arg != "stages" or not isinstance(stages, int) or not 1 <= stages <= MOST_STAGES:
-                what = f"pipelined takes a number of rounds and stages=, a constant from 1 to {MOST_STAGES}"
+            value = self.expr(keyword.value)
+            if keyword.arg == "specialize" and isinstance(value, bool):
+                bounds.attrs["specialize"] = value
+                continue
+            number = isinstance(value, int) and not isinstance(value, bool)
+            if keyword.arg != "stages" or not number or not 1 <= value <= MOST_STAGES:
+                what = (
+                    f"pipelined takes a number of rounds, stages=, a constant from 1 to {MOST_STAGES}, and"
+                    " specialize=, True or False"
+                )
                 raise E.WrongArguments(self.location(call), what=what)
-            bounds.stages = stages
+            bounds.stages, bounds.attrs["asked"] = value, True
         if len(call.args) != 1:
             raise E.WrongArguments(self.location(call), what="pipelined takes one number of rounds")
         return bounds
@@ -213,7 +222,7 @@ class Loops(Branches):
             results = self._as_while(body, bounds, flags)
         else:
             self._yield(body, body.handed)
-            attrs = {"stages": bounds.stages} if bounds.stages > 1 else None
+            attrs = {"stages": bounds.stages, **bounds.attrs} if bounds.stages > 1 or bounds.attrs else None
             results = iter(self.builder.emit(For, [*limits, *body.initial], attrs, [body.region]))
         self._leave(names, results, outer)
 

@@ -42,6 +42,21 @@ class LogicalBlocks(TileOp):
         return [int64] * 3
 
 
+class BlockPlace(TileOp):
+    """Where a block stands in the launch: its index along dimension `dim` (attribute), which is not that of the lanes.
+    Operand: the block's number, int64; result: int32. Attribute `raster`: blocks are numbered in groups of so many
+    along the last dimension but one, which are walked along the last; 1 is row-major order."""
+
+    __slots__ = ()
+    NAME = "block.place"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(list(operands) == [int64], "a block's number is an int64")
+        require(attrs["raster"] > 0, "a raster has at least one row")
+        return [int32]
+
+
 class LaneUniform(TileOp):
     """Lane 0's value, in every lane. Cooperative."""
 

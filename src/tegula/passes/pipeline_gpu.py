@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel
+from tegula.ops.roles import Roles, block_threads
 from tegula.passes.assign_layouts import Layouts, assign_layouts
 from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.convert_layouts import convert_layouts
@@ -19,6 +20,7 @@ from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import SharedMemory, place_shared
 from tegula.passes.select_products import keep_left_operands, select_products
 from tegula.passes.sink_conversions import sink_conversions
+from tegula.passes.specialise import Schedule, specialise
 from tegula.passes.stage_stores import stage_stores
 from tegula.passes.uniform_operands import uniform_operands
 from tegula.passes.uniformity import Uniformity
@@ -28,24 +30,33 @@ from tegula.target import CudaTarget
 @dataclass(slots=True)
 class Distribution:
     """A kernel spread over the threads of a GPU block: uniformity, the layouts of tile values, shared memory,
-    the number of threads."""
+    the number of threads, and the automatic schedule."""
 
     known: Uniformity
     layouts: Layouts
     shared: SharedMemory
     threads: int
+    schedule: Schedule = Schedule()
 
 
 def for_gpu(
-    kernel: Kernel, target: CudaTarget, observe: Observer | None = None, debug: bool = False
+    kernel: Kernel,
+    target: CudaTarget,
+    observe: Observer | None = None,
+    debug: bool = False,
+    schedule: Schedule | None = None,
 ) -> Distribution:
-    """Short blocks are combined, except for `debug`, whose reports tell blocks apart; lane-varying code is gathered,
-    tiles are spread over the threads, and barriers order what they share."""
+    """Products of loaded tiles get roles, unless there is a `schedule` already, and short blocks are combined, except
+    for `debug`, whose reports tell lanes and blocks apart; lane-varying code is gathered, tiles are spread over the
+    threads, and barriers order what they share."""
+    if schedule is None:
+        schedule = Schedule(reason="debug mode") if debug else specialise(kernel, target)
+        passed("specialise", kernel, observe)
     if not debug:
         combine_blocks(kernel)
         passed("combine_blocks", kernel, observe)
     known = gather_lanes(kernel, observe)
-    threads = -(-kernel.launch.block_dim // WARP) * WARP
+    threads = _threads(kernel)
     uniform_operands(kernel, known)
     passed("uniform_operands", kernel, observe)
     sink_conversions(kernel)
@@ -70,4 +81,10 @@ def for_gpu(
     shared = place_shared(kernel)
     insert_barriers(kernel, layouts, shared.places)
     passed("insert_barriers", kernel, observe)
-    return Distribution(known, layouts, shared, threads)
+    return Distribution(known, layouts, shared, threads, schedule)
+
+
+def _threads(kernel: Kernel) -> int:
+    """Of a block: whole warps for its lanes, unless roles say how many."""
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    return -(-kernel.launch.block_dim // WARP) * WARP if roles is None else block_threads(roles)

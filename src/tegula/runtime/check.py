@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from tegula.check.schedule import check_schedule
 from tegula.check.verdict import Verdict
-from tegula.errors import BulkAccess, CompileError, WrongArguments
+from tegula.dataclass import replace
+from tegula.errors import BulkAccess, WrongArguments
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
 from tegula.ops.lane import Tid
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.passes.pipeline import prepare
-from tegula.passes.pipeline_gpu import for_gpu
+from tegula.runtime.automatic import proved
 from tegula.runtime.compile import trace
 from tegula.runtime.config import config
 from tegula.runtime.kernel import Kernel
@@ -28,21 +27,11 @@ STRIDED = AccessClass()
 """Arrays that bulk copies can read, and arrays of which nothing is known: their schedules differ."""
 
 
-def accept(verdict: Verdict) -> None:
-    """An error, or a warning if so configured, unless the schedule is proved."""
-    try:
-        verdict.require()
-    except CompileError as error:
-        if config.check_schedules == "error":
-            raise
-        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
-
-
 def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, target: str) -> Verdict:
     """The verdict for arguments of these types; of packed arrays and of any others, the worse one. A kernel that copies
     by hand takes none but packed ones."""
     types = argument_types(kernel, given)
-    verdict = Verdict("proved")
+    verdicts: list[Verdict] = []
     for known in (PACKED, STRIDED):
         access = tuple(known if isinstance(t, ArrayType) else None for t in types)
         ndim, threads = _shape(kernel, types, access)
@@ -50,16 +39,16 @@ def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, ta
         made = trace(kernel, types, launch, access)
         prepare(made)
         try:
-            parts = for_gpu(made, get_cuda_target(target))
+            spread, found = proved(made, get_cuda_target(target))
         except BulkAccess:
             if known is PACKED:
                 raise
             break
-        found = check_schedule(made, parts)
+        found = replace(found, automatic=str(spread.schedule))
         if not found.proved:
             return found
-        verdict = verdict if verdict.explored[0] else found
-    return verdict
+        verdicts.append(found)
+    return verdicts[0]
 
 
 def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 
-from tegula.backend.ptx import Cubin, compile_cubin
+from tegula.backend.ptx import Cubin
 from tegula.codegen.gpu import GpuCode
-from tegula.codegen.gpu import lower_kernel as lower_for_gpu
 from tegula.codegen.kernel import CpuCode, lower_kernel
 from tegula.dataclass import dataclass
 from tegula.ir import AccessClass, Op
 from tegula.ir import Kernel as KernelIR
 from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
 from tegula.passes.pipeline import for_cpu, prepare
-from tegula.passes.pipeline_gpu import for_gpu
+from tegula.runtime.automatic import build
 from tegula.runtime.compile import trace
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU
@@ -67,6 +66,8 @@ class CudaInspection:
     roles: list[str]
     target: CudaTarget
     code: GpuCode
+    made: Cubin
+    schedule: str
 
     def assembly(self) -> str:
         """PTX."""
@@ -76,13 +77,13 @@ class CudaInspection:
 
     def machine_code(self) -> Cubin:
         """What ptxas makes of it; PTX where there is no ptxas."""
-        return compile_cubin(self.assembly(), self.target.arch, config.ptxas)
+        return self.made
 
     def text(self) -> str:
         """For people."""
         made = self.machine_code()
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
-        lines += [*_arguments(self.kernel, self.wanted), *self.roles]
+        lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]
         lines.append(f"threads per block: {self.code.threads}")
         lines.append(
             f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"
@@ -108,17 +109,29 @@ def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspecti
         stages[name] = print_kernel(kernel)
 
     prepare(ir, keep)
-    roles, debug = explain_roles(ir), config.mode == "debug"
     if wanted.device.is_cuda:
         from tegula.runtime.cuda.context import target as target_of
 
         made_for = target_of(wanted.device.ordinal)
-        spread = for_gpu(ir, made_for, keep, debug)
-        code = lower_for_gpu(ir, spread, made_for, debug, config.line_info)
-        return CudaInspection(kernel, wanted, stages, roles, made_for, code)
-    known = for_cpu(ir, keep)
-    target = get_target(config.cpu_target)
+        return inspect_for_gpu(kernel, wanted, ir, made_for, stages)
+    roles, known = explain_roles(ir), for_cpu(ir, keep)
+    target, debug = get_target(config.cpu_target), config.mode == "debug"
     return Inspection(kernel, wanted, ir, stages, roles, target, lower_kernel(ir, known, target, debug))
+
+
+def inspect_for_gpu(
+    kernel: Kernel, wanted: Specialisation, ir: KernelIR, target: CudaTarget, stages: dict[str, str]
+) -> CudaInspection:
+    """The form as it runs on a GPU, of its prepared IR, which is changed; what each step makes is added to `stages`."""
+    roles: list[str] = []
+
+    def keep(name: str, kernel: KernelIR) -> None:
+        stages[name] = print_kernel(kernel)
+        if name in ("specialise", "combine_blocks"):
+            roles[:] = explain_roles(kernel)
+
+    built = build(ir, target, config.mode == "debug", keep)
+    return CudaInspection(kernel, wanted, stages, roles, target, built.code, built.made, str(built.schedule))
 
 
 def _described(access: AccessClass | None) -> str:

@@ -203,8 +203,9 @@ def kernel(
     """Make a Python function a kernel, with or without arguments.
 
     `enable_backward`: whether gradients may be asked for; `block_dim`: the block size to launch with by default;
-    `source`: the text of the function where Python does not keep it (exec); `module`, `launch_bounds`, `grid_stride`
-    are accepted and change no result."""
+    `source`: the text of the function where Python does not keep it (exec); `specialize`, `consumers`, `stages`,
+    `registers`, `persistent`, `raster`: choices of automatic schedules (docs/schedules.md); `module`, `launch_bounds`,
+    `grid_stride` are accepted and change no result."""
     names = field_names(KernelOptions)
     known = {k: v for k, v in options.items() if k in names}
     extra = {k: v for k, v in options.items() if k not in names}

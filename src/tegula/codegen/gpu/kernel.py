@@ -11,6 +11,7 @@ from tegula.codegen.checks import check_access, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once, run_region
 from tegula.codegen.gpu import access, exchange, schedule, wgmma
+from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.control import chosen, control, when
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
@@ -49,7 +50,7 @@ from tegula.ops.group import (
     StackTake,
     StackVote,
 )
-from tegula.ops.lane import Lanes, LogicalBlocks, Tid, TileFromLanes, TileToLanes
+from tegula.ops.lane import BlockPlace, Lanes, LogicalBlocks, Tid, TileFromLanes, TileToLanes
 from tegula.ops.roles import WARP, WARP_GROUP, Roles
 from tegula.ops.schedule import (
     BulkCommit,
@@ -285,14 +286,6 @@ class _Walk:
         block = s.i64(op.operands[0]) if op.operands else None
         for k, value in enumerate(op.results):
             s.scalars[value] = (thread_component(s, k, not s.known.varying(value), block),)
-
-    def logical_blocks(self, op: Op) -> None:
-        """Every so many as there are blocks of the hardware."""
-        s, code = self.s, self.code
-        end = code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
-        step = code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
-        values = ("%block", end, code.emit(f"zext nneg i32 {step} to i64"))
-        s.scalars.update(zip(op.results, ((v,) for v in values), strict=True))
 
     def lanes(self, op: Op) -> None:
         """What each lane does; surplus threads skip it, and hold zeros for its results."""
@@ -708,7 +701,8 @@ def _on_state(rule: Callable[[GpuState, Op], None]) -> Any:
 
 _RULES: dict[type[Op], Any] = {
     Tid: _Walk.tid,
-    LogicalBlocks: _Walk.logical_blocks,
+    LogicalBlocks: _on_state(logical_blocks),
+    BlockPlace: _on_state(block_place),
     Lanes: _Walk.lanes,
     TileFromLanes: _Walk.from_lanes,
     TileToLanes: _Walk.to_lanes,

@@ -12,7 +12,7 @@ from tegula.lang.captures import Captured
 from tegula.runtime.config import config
 from tegula.runtime.cuda.context import Context, context, target
 from tegula.runtime.cuda.launch import launch_on_device
-from tegula.runtime.cuda.module import assembled, kept, loaded
+from tegula.runtime.cuda.module import kept, loaded
 from tegula.runtime.cuda.stream import Stream, default_stream
 from tegula.runtime.device import Device
 from tegula.target import CudaTarget
@@ -77,25 +77,16 @@ def _lines(kernel: Kernel) -> list[str]:
 
 def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
-    from tegula.check.schedule import check_schedule
-    from tegula.codegen.gpu import lower_kernel
     from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
     from tegula.ops.lane import LogicalBlocks
     from tegula.passes.pipeline import prepare
-    from tegula.passes.pipeline_gpu import for_gpu
-    from tegula.runtime.check import accept
-    from tegula.runtime.compile import check_memory, site_to_json, written
+    from tegula.runtime.automatic import build as build_code
+    from tegula.runtime.compile import site_to_json, written
 
     writes = written(kernel)
     prepare(kernel)
-    spread = for_gpu(kernel, made_for, debug=debug)
-    verdict = check_schedule(kernel, spread)
-    accept(verdict)
-    code = lower_kernel(kernel, spread, made_for, debug, config.line_info)
-    check_memory(code.shared, made_for.shared_per_block, made_for.arch)
-    made = assembled(code.text, made_for, code.waiting)
-    if not made.is_ptx:
-        code.check_registers(made.registers)
+    built = build_code(kernel, made_for, debug)
+    code, made = built.code, built.made
     metadata: dict[str, Any] = {
         "shared": code.shared_bytes,
         "threads": code.threads,
@@ -107,7 +98,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "spills": made.spill_bytes,
         "maps": [list(m) for m in described_maps(kernel, code.maps)],
         "padding": maps_at(kernel) - argument_bytes(kernel),
-        "schedule": verdict.summary(),
+        "schedule": built.verdict.summary(),
         "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
     }
     return Entry(metadata, made.code)
@@ -143,5 +134,7 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         stream=default_stream(device),
         maps=_maps(where, data["padding"], data["maps"]),
         captured=kernel.captured,
-        most_blocks=where.resident_blocks(data["threads"]) if data["combined"] else None,
+        most_blocks=where.resident_blocks(data["threads"], data["shared"], data["registers"])
+        if data["combined"]
+        else None,
     )

@@ -25,8 +25,10 @@ CAPABILITY_MAJOR, CAPABILITY_MINOR, MULTIPROCESSORS, L2_BYTES, MEMORY_POOLS, SHA
     97,
 )
 
-RESIDENT_THREADS = 39
+RESIDENT_THREADS, RESIDENT_SHARED, RESIDENT_REGISTERS = 39, 81, 82
 """Of a multiprocessor."""
+RESERVED_SHARED = 1024
+"""Bytes of shared memory that every block takes beside its own."""
 
 # After these the driver refuses everything until the process ends.
 FAULTS = {
@@ -168,9 +170,14 @@ class Context:
     def attribute(self, which: int) -> int:
         return attribute(self.ordinal, which)
 
-    def resident_blocks(self, threads: int) -> int:
-        """How many blocks of so many threads the device can hold at once."""
-        return self.attribute(MULTIPROCESSORS) * (self.attribute(RESIDENT_THREADS) // threads)
+    def resident_blocks(self, threads: int, shared_bytes: int = 0, registers: int = 0) -> int:
+        """How many blocks the device holds at once that have so many threads, bytes of shared memory, and registers a
+        thread (0: few)."""
+        fit = [self.attribute(RESIDENT_THREADS) // threads]
+        fit.append(self.attribute(RESIDENT_SHARED) // (shared_bytes + RESERVED_SHARED))
+        if registers:
+            fit.append(self.attribute(RESIDENT_REGISTERS) // (registers * threads))
+        return self.attribute(MULTIPROCESSORS) * max(1, min(fit))
 
     def memory(self) -> tuple[int, int]:
         """Bytes of memory: free, and in all."""

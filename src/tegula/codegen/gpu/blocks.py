@@ -1,0 +1,39 @@
+"""Blocks of the launch that one block of the hardware runs, one after the other."""
+
+from __future__ import annotations
+
+from tegula.codegen.gpu.state import GpuState
+from tegula.ir import Op
+
+
+def logical_blocks(s: GpuState, op: Op) -> None:
+    """Every so many as there are blocks of the hardware."""
+    end = s.code.emit(f"udiv i64 {s.launched}, {s.kernel.launch.block_dim}")
+    step = s.code.emit("call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()")
+    values = ("%block", end, s.code.emit(f"zext nneg i32 {step} to i64"))
+    s.scalars.update(zip(op.results, ((v,) for v in values), strict=True))
+
+
+def block_place(s: GpuState, op: Op) -> None:
+    """In 32 bits: a launch of a kernel that asks has fewer blocks."""
+    code, dim, raster = s.code, op.attrs["dim"], op.attrs["raster"]
+    grid = [code.emit(f"trunc i64 {n} to i32") for n in s.dims[:-1]]
+    across = grid[-1]
+    down = grid[-2] if len(grid) > 1 else "1"
+    number = code.emit(f"trunc i64 {s.i64(op.operands[0])} to i32")
+    if len(grid) > 2:
+        each = code.emit(f"mul i32 {down}, {across}")
+        if dim == 0:
+            s.scalars[op.result] = (code.emit(f"udiv i32 {number}, {each}"),)
+            return
+        number = code.emit(f"urem i32 {number}, {each}")
+    group = code.emit(f"mul i32 {across}, {raster}")
+    first = code.emit(f"mul i32 {code.emit(f'udiv i32 {number}, {group}')}, {raster}")
+    below = code.emit(f"sub i32 {down}, {first}")
+    height = code.emit(f"call i32 @llvm.umin.i32(i32 {below}, i32 {raster})")
+    rest = code.emit(f"urem i32 {number}, {group}")
+    if dim == len(grid) - 1:
+        place = code.emit(f"udiv i32 {rest}, {height}")
+    else:
+        place = code.emit(f"add i32 {first}, {code.emit(f'urem i32 {rest}, {height}')}")
+    s.scalars[op.result] = (place,)

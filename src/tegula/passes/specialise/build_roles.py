@@ -1,0 +1,175 @@
+"""The two roles that take the place of a kernel's body: one fetches tiles, the other does all else.
+
+The fetching role is what is left of the kernel when the loads are all that counts: the loops around them, and what
+their places are computed from. It must not need a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufRead, BufView
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.lane import Tid
+from tegula.ops.roles import PipeLoad, PipePop
+from tegula.ops.scalar import Const
+from tegula.ops.tile import TileEmpty
+from tegula.passes.specialise.declined import Declined
+from tegula.passes.specialise.find_products import pipe_load, turns
+from tegula.rewrite import clone_op, erase_dead, erase_slots, is_observable, uses
+from tegula.types import BufType, PipeType, TileType, int32
+
+PLACES = (ArrayLoad, ArrayShape, ArrayView, Tid, For, If, While, Yield, PipeLoad)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """A pipe, and the loads that fill it: one, or what a loop starts with and what it loads for its next round."""
+
+    value: Value
+    loads: tuple[Op, ...]
+
+
+def fetch_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
+    """A region that loads to pipes what the kernel loads, in the same order, and does nothing else."""
+    region, made = _copy(kernel)
+    _only_loads(region, {made[load.result].owner: p.value for p in pipes for load in p.loads})
+    erase_dead(Kernel(kernel.name, (), region, kernel.launch))
+    for op in region.walk():
+        assert isinstance(op, TileOp)
+        if not isinstance(op, PLACES) and (op.COOPERATIVE or not op.PURE):
+            raise Declined("where a tile is loaded depends on this", op.loc)
+    return region
+
+
+def _copy(kernel: Kernel) -> tuple[Region, dict[Value, Value]]:
+    """The kernel's body, and the values in it by those that they are copies of."""
+    region, made = Region(), dict[Value, Value]()
+    for op in kernel.body.ops:
+        region.append(clone_op(op, made))
+    for op in region.walk():
+        if isinstance(op, For):
+            op.attrs.pop("stages", None)
+            op.attrs.pop("asked", None)
+    return region, made
+
+
+def _only_loads(region: Region, fills: Mapping[Op | Region | None, Value]) -> None:
+    """Loads fill pipes, and other effects are left out."""
+    kept: list[Op] = []
+    for op in region.ops:
+        for nested in op.regions:
+            _only_loads(nested, fills)
+        if op in fills:
+            empty = TileEmpty([], [op.result.type], {"type": op.result.type}, [], op.loc)
+            empty.results, op.results = op.results, empty.results
+            empty.result.owner = empty
+            made = [pipe_load(fills[op], op), empty]
+        elif is_observable(op) and not op.results:
+            made = []
+        else:
+            made = [op]
+        for new in made:
+            new.parent = region
+        kept += made
+    region.ops = kept
+
+
+def multiply_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
+    """The kernel's body, where tiles are popped before their first use."""
+    region, made = _copy(kernel)
+    for p in pipes:
+        copies = Pipe(p.value, tuple(_owner(made[load.result]) for load in p.loads))
+        for load in copies.loads:
+            _one_ahead(region, copies, load)
+        for load in copies.loads:
+            assert load.parent is not None
+            if load in load.parent.ops:
+                _popped(region, p.value, load.parent, load.result, load)
+    return region
+
+
+def _owner(value: Value) -> Op:
+    assert isinstance(value.owner, Op)
+    return value.owner
+
+
+def _one_ahead(region: Region, pipe: Pipe, load: Op) -> None:
+    """What a loop loads for its next round is popped there, and after the loop what it has loaded last."""
+    users = uses(region).get(load.result, [])
+    slots = [(op, k) for op, k in users if isinstance(op, Yield)]
+    if not slots:
+        return
+    ((last, k),) = users if len(users) == 1 else [(None, 0)]
+    loop = load.parent.parent if load.parent is not None else None
+    if last is None or not isinstance(loop, For) or last.parent is not load.parent:
+        raise Declined("a tile is used in this round and in the next", load.loc)
+    start = loop.operands[3 + k].owner
+    if start not in pipe.loads or len(uses(region)[loop.operands[3 + k]]) > 1:
+        raise Declined(
+            "a tile that a loop carries starts as something else than a load of its kind", load.loc
+        )
+    assert isinstance(start, Op) and start.parent is not None and loop.parent is not None
+    body, argument, result = loop.regions[0], loop.regions[0].args[1 + k], loop.results[k]
+    _popped(region, pipe.value, body, argument, load)
+    _popped(region, pipe.value, loop.parent, result, load)
+    erase_slots(loop, [k])
+    for old in (load, start):
+        assert old.parent is not None
+        old.parent.ops.remove(old)
+
+
+def _popped(role: Region, pipe: Value, region: Region, value: Value, load: Op) -> None:
+    """In the region, `value` is popped before its first use."""
+    users = uses(role).get(value, [])
+    tops = {_top(op, region) for op, _ in users}
+    if not users or None in tops:
+        raise Declined("a tile is loaded and not used there", load.loc)
+    at = min(region.ops.index(op) for op in tops if op is not None)
+    made = Region()
+    build = Builder(made, load.loc)
+    t = pipe.type
+    assert isinstance(t, PipeType)
+    tile = build.insert(PipePop([pipe], [BufType(t.dtype, t.shape, "shared")])).result
+    tile.name = value.name or pipe.name
+    read = build.insert(BufRead([tile], [TileType(t.dtype, t.shape)])).result
+    for op in made.ops:
+        op.parent = region
+    if load.parent is region and load.result is value:
+        at -= region.ops.index(load) < at
+        region.ops.remove(load)
+    region.ops[at:at] = made.ops
+    for op, k in users:
+        if turns(op):
+            _turn(op, tile)
+        else:
+            op.operands[k] = read
+
+
+def _turn(op: Op, tile: Value) -> None:
+    """The transpose of a popped tile is a view of it."""
+    region, t = op.parent, op.result.type
+    assert region is not None and isinstance(t, TileType)
+    made = Region()
+    build = Builder(made, op.loc)
+    zero = build.insert(Const([], [int32], {"type": int32, "value": 0})).result
+    attrs = {"shape": t.shape, "dims": (1, 0), "steps": (1, 1)}
+    view = build.insert(BufView([tile, zero, zero], [BufType(t.dtype, t.shape, "shared")], attrs)).result
+    read = build.insert(BufRead([view], [t]))
+    read.results, op.results = op.results, read.results
+    read.result.owner = read
+    for new in made.ops:
+        new.parent = region
+    at = region.ops.index(op)
+    region.ops[at : at + 1] = made.ops
+
+
+def _top(op: Op, region: Region) -> Op | None:
+    """The op of the region that holds `op`."""
+    at: Op | None = op
+    while at is not None and at.parent is not region:
+        at = at.parent.parent if at.parent is not None else None
+    return at

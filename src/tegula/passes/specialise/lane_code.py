@@ -1,0 +1,37 @@
+"""Whether anything in a kernel is of a lane, so that its meaning depends on how many threads a block has."""
+
+from __future__ import annotations
+
+from tegula.ir import Kernel
+from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayStore
+from tegula.ops.base import TileOp
+from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.ops.lane import BlockCount, BlockIndex, Tid, TileFromLanes, TileToLanes
+from tegula.ops.roles import Roles
+from tegula.ops.stack import StackNew
+from tegula.passes.specialise.declined import Declined
+from tegula.passes.uniformity import analyse
+
+OF_LANES = (TileFromLanes, TileToLanes, ArrayStore, ArrayAtomic, ArrayCas, StackNew)
+REPORTS = (Print, PrintTile, Assert)
+
+
+def check_lane_code(kernel: Kernel) -> None:
+    """Declined unless all lanes of a block do the same, and together."""
+    launch = kernel.launch
+    if launch.partial:
+        raise Declined("the last block of the launch has fewer lanes than the others")
+    known = analyse(kernel)
+    for op in kernel.walk():
+        assert isinstance(op, TileOp)
+        if isinstance(op, Roles):
+            raise Declined("the kernel has roles of its own", op.loc)
+        if isinstance(op, BlockIndex | BlockCount):
+            raise Declined("the kernel numbers its blocks itself", op.loc)
+        if isinstance(op, REPORTS):
+            raise Declined("this reports which lane and block came here", op.loc)
+        if isinstance(op, OF_LANES) or op.EACH_LANE or op.LANE_OPERANDS:
+            raise Declined("each lane does this by itself", op.loc)
+        varies = not isinstance(op, Tid) and any(known.varying(v) for v in (*op.operands, *op.results))
+        if varies:
+            raise Declined("this differs between the lanes of a block", op.loc)

@@ -1,0 +1,203 @@
+"""How a kernel is spread over roles: a cost model of few numbers, each of which can be overruled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op
+from tegula.layout import wgmma_share
+from tegula.ops.roles import WARP_GROUP
+from tegula.ops.tile import TileStore
+from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.select_products import K_STEP, NARROW
+from tegula.passes.specialise.declined import Declined
+from tegula.passes.specialise.find_products import Product, looped
+from tegula.target import CudaTarget
+from tegula.types import TileType, element_bytes, float32
+
+Loads = tuple[Op, ...]
+"""The loads that fill one pipe."""
+ROWS, COLUMNS = 64, 8
+"""Of the result of one instruction, and what its columns are a multiple of."""
+MOST_GROUPS, MOST_STAGES, LEAST_STAGES = 3, 6, 2
+SPARE = 56
+"""Registers of a thread that multiplies beside its sums: addresses, descriptors, what a store has at hand."""
+MOST_REGISTERS = 240
+FETCH_REGISTERS = 24
+STAGING_BYTES = 64 * 128 * 2
+"""Of the buffers through which a warp group's results leave."""
+BARRIER_BYTES = 1024
+RASTER = 8
+"""Rows of output tiles that are walked together: their left operands stay in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a user has decided: None where the cost model may. `specialize`: whether there may be roles at all."""
+
+    specialize: bool = True
+    consumers: int | None = None
+    stages: int | None = None
+    registers: int | None = None
+    persistent: bool | None = None
+    raster: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`consumers`: warp groups that multiply. `stages`: of each pipe. `registers`: of a thread that
+    multiplies, 0 where they follow from the others'. `persistent`: whether a block makes several tiles of the output,
+    in groups of `raster` rows."""
+
+    consumers: int
+    stages: tuple[int, ...]
+    registers: int
+    persistent: bool
+    raster: int
+
+    def __str__(self) -> str:
+        groups = f"{self.consumers} warp group{'s' * (self.consumers > 1)}"
+        walk = f", persistent blocks in groups of {self.raster} rows" if self.persistent else ""
+        return f"fetch with 1 warp group, multiply with {groups}, {max(self.stages)} stages{walk}"
+
+
+def make_plan(
+    kernel: Kernel, target: CudaTarget, products: Sequence[Product], fed: Sequence[Loads], choice: Choice
+) -> Plan:
+    """The plan for a kernel whose products are fed by these loads, those of each pipe; Declined if there is none."""
+    groups = _groups(target, products, choice)
+    stages = _stages(kernel, target, fed, groups, choice)
+    persistent = choice.persistent is not False and kernel.launch.last_is_block and kernel.launch.ndim > 1
+    raster = (choice.raster or RASTER) if persistent and kernel.launch.ndim > 2 else 1
+    return Plan(groups, stages, choice.registers or 0, persistent, raster)
+
+
+# Warp groups ---------------------------------------------------------------------------------------------------------
+
+
+def _groups(target: CudaTarget, products: Sequence[Product], choice: Choice) -> int:
+    """As many warp groups as have room for their sums in registers, two if they can: while one stores its results or
+    computes, the other multiplies."""
+    able = [n for n in range(1, MOST_GROUPS + 1) if all(_fits(p, n) for p in products)]
+    if choice.consumers is not None:
+        able = [n for n in able if n == choice.consumers]
+    if not able:
+        raise Declined(_misfit(products, choice), products[0].op.loc)
+    roomy = [n for n in able if _registers(products, n) <= _budget(target, n)]
+    if not roomy:
+        needed = _registers(products, able[-1])
+        raise Declined(
+            f"the sums of its products take {needed} registers a thread in {able[-1]} warp groups",
+            products[0].op.loc,
+        )
+    return 2 if 2 in roomy else roomy[0]
+
+
+def _fits(p: Product, groups: int) -> bool:
+    """Whether warp groups can share a product, each with whole instructions."""
+    a, _, c = (v.type for v in p.op.operands[:3])
+    assert isinstance(a, TileType) and isinstance(c, TileType)
+    rows, columns = c.shape
+    if columns % COLUMNS or a.shape[1] % K_STEP or not _types_fit(p):
+        return False
+    down, across, high, wide = wgmma_share((rows, columns), groups)
+    whole = (ROWS * high * down, COLUMNS * wide * across) == (rows, columns)
+    return whole and (bool(p.left) or rows % (ROWS * groups) == 0)
+
+
+def _types_fit(p: Product) -> bool:
+    a, b, c = (v.type for v in p.op.operands[:3])
+    assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
+    loads = [load.result.type for load in (*p.left, *p.right)]
+    return (
+        a.dtype == b.dtype
+        and a.dtype in NARROW
+        and c.dtype is float32
+        and all(isinstance(t, TileType) and may_swizzle(t) for t in loads)
+    )
+
+
+def _misfit(products: Sequence[Product], choice: Choice) -> str:
+    for p in products:
+        a, b, c = (v.type for v in p.op.operands[:3])
+        assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
+        shapes = f"{a.dtype} {_by(a)} times {b.dtype} {_by(b)} to {c.dtype} {_by(c)}"
+        if not any(_fits(p, n) for n in range(1, MOST_GROUPS + 1)):
+            return (
+                f"warp groups do not multiply {shapes}: they take 16-bit floats, sums in float32, a multiple of 64 "
+                "rows, of 8 columns and of 16 in between, and rows of 128, 64 or 32 bytes"
+            )
+    if choice.consumers is not None:
+        return f"consumers={choice.consumers} warp groups cannot share the products of this kernel"
+    return "no number of warp groups fits all products of this kernel"
+
+
+def _by(t: TileType) -> str:
+    return "x".join(map(str, t.shape))
+
+
+def _registers(products: Sequence[Product], groups: int) -> int:
+    """Registers of a thread for the sums of all products, each accumulator once, and for left operands that are
+    computed."""
+    sums = {p.op.operands[2]: p.op.result.type for p in products if looped(p.op)}
+    total = sum(t.size for t in sums.values() if isinstance(t, TileType))
+    left = [p.op.operands[0].type for p in products if not p.left]
+    total += sum(t.size * element_bytes(t.dtype) // 4 for t in left if isinstance(t, TileType))
+    return total // (groups * WARP_GROUP) + SPARE
+
+
+def _budget(target: CudaTarget, groups: int) -> int:
+    """Registers that a multiplying thread can have beside one fetching warp group."""
+    threads = WARP_GROUP * (groups + 1)
+    start = min(target.registers_per_thread, target.registers_per_sm // threads) // 8 * 8
+    return min(MOST_REGISTERS, (start * threads - FETCH_REGISTERS * WARP_GROUP) // (groups * WARP_GROUP))
+
+
+# Stages --------------------------------------------------------------------------------------------------------------
+
+
+def _stages(
+    kernel: Kernel, target: CudaTarget, fed: Sequence[Loads], groups: int, choice: Choice
+) -> tuple[int, ...]:
+    """As many as there is memory for: one for what is loaded once a tile, equally many for what is loaded in loops."""
+    repeated = [any(map(looped, loads)) for loads in fed]
+    once = sum(_bytes(loads[0]) for loads, again in zip(fed, repeated, strict=True) if not again)
+    each = sum(_bytes(loads[0]) for loads, again in zip(fed, repeated, strict=True) if again)
+    staging = STAGING_BYTES * groups * len(_stored(kernel))
+    room = target.shared_per_block - staging - BARRIER_BYTES - once
+    asked = choice.stages or max((_asked(load) for loads in fed for load in loads), default=0)
+    count = min(room // each, asked or MOST_STAGES)
+    if count < min(LEAST_STAGES, asked or LEAST_STAGES):
+        raise Declined(
+            f"{LEAST_STAGES} stages of its tiles take {LEAST_STAGES * each + once + staging:,} bytes of shared memory, "
+            f"more than the {target.shared_per_block:,} of a block",
+            fed[0][-1].loc,
+        )
+    return tuple(count if again else 1 for again in repeated)
+
+
+def _asked(load: Op) -> int:
+    """The stages that the loop around a load asks for; 0 for none."""
+    at = load.parent
+    while at is not None and at.parent is not None:
+        if at.parent.attrs.get("asked"):
+            return at.parent.attrs["stages"]
+        at = at.parent.parent
+    return 0
+
+
+def _stored(kernel: Kernel) -> set[tuple[int, ...]]:
+    """The kinds of tiles that are stored, each through buffers of its own."""
+    tiles: Iterable[TileType] = (
+        op.operands[1].type
+        for op in kernel.walk()
+        if isinstance(op, TileStore)  # type: ignore[misc]
+    )
+    return {(element_bytes(t.dtype),) for t in tiles if len(t.shape) == 2}
+
+
+def _bytes(load: Op) -> int:
+    t = load.result.type
+    assert isinstance(t, TileType)
+    return t.size * element_bytes(t.dtype)

@@ -1,0 +1,131 @@
+"""Kernels that multiply what they load become two roles: one fetches tiles into pipes, the other multiplies.
+
+What is made are the ops that users write: the pass rewrites the kernel, and all that follows (barriers, bulk copies,
+tensor cores, the proof) is what it is for theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Kernel, Op, Region
+from tegula.ops.control import Yield
+from tegula.ops.linear import TileMatmul
+from tegula.ops.roles import PipeNew, Roles
+from tegula.passes.bulk_access import bulk_loadable
+from tegula.passes.overlap import array_root
+from tegula.passes.release_stages import release_stages
+from tegula.passes.specialise.build_roles import Pipe, fetch_role, multiply_role
+from tegula.passes.specialise.declined import Declined
+from tegula.passes.specialise.find_products import Product, find_products, pipe_load
+from tegula.passes.specialise.lane_code import check_lane_code
+from tegula.passes.specialise.plan import FETCH_REGISTERS, LEAST_STAGES, Choice, Plan, make_plan
+from tegula.passes.specialise.walk_blocks import walk_blocks
+from tegula.source import UNKNOWN, Location
+from tegula.target import CudaTarget
+from tegula.types import PipeType, TileType
+
+WARPS = 4
+"""Of a warp group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What was made of a kernel: a plan that its roles follow, or the reason why it has none. `before`: the body
+    without roles."""
+
+    plan: Plan | None = None
+    reason: str = ""
+    loc: Location = UNKNOWN
+    before: tuple[Op, ...] = ()
+
+    def undo(self, kernel: Kernel, reason: str) -> Schedule:
+        """Give the kernel its body back: the pass changes copies. The schedule that it has then."""
+        kernel.body.ops = list(self.before)
+        return Schedule(None, reason)
+
+    def __str__(self) -> str:
+        if self.plan is not None:
+            return str(self.plan)
+        place = f" (line {self.loc.line})" if self.loc.line else ""
+        return f"one role: {self.reason}{place}"
+
+
+def specialise(kernel: Kernel, target: CudaTarget, choice: Choice | None = None) -> Schedule:
+    """Rewrite the kernel, whose objects are values, in place; or leave it as it is and say why."""
+    if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
+        return Schedule(reason="there is no matrix product")
+    before = tuple(kernel.body.ops)
+    try:
+        return Schedule(_specialise(kernel, target, choice or Choice(**kernel.schedule)), before=before)
+    except Declined as e:
+        return Schedule(None, e.reason, e.loc)
+
+
+def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
+    if not choice.specialize or any(op.attrs.get("specialize") is False for op in kernel.walk()):
+        raise Declined("specialize=False")
+    if target.tensor_cores != "wgmma" or not target.bulk_copies:
+        raise Declined(f"{target.arch} has no products of warp groups")
+    check_lane_code(kernel)
+    products = find_products(kernel)
+    fed = _fed(kernel, products)
+    plan = make_plan(kernel, target, products, fed, choice)
+    for load in (load for loads in fed for load in loads):
+        _check_copy(kernel, target, load)
+    pipes = [Pipe(_pipe(loads[0], n).result, loads) for loads, n in zip(fed, plan.stages, strict=True)]
+    roles = [fetch_role(kernel, pipes), multiply_role(kernel, pipes)]
+    if plan.persistent:
+        roles = [walk_blocks(kernel, role, plan.raster) for role in roles]
+    _put(kernel, pipes, roles, plan)
+    return plan
+
+
+def _fed(kernel: Kernel, products: Sequence[Product]) -> list[tuple[Op, ...]]:
+    """The loads of each pipe, in the order of the kernel: those that feed one operand."""
+    groups: list[set[Op]] = []
+    for loads in (s for p in products for s in (p.left, p.right) if s):
+        joined = set(loads).union(*(g for g in groups if g.intersection(loads)))
+        groups = [g for g in groups if not g.intersection(joined)] + [joined]
+    order = {op: at for at, op in enumerate(kernel.walk())}
+    found = [tuple(sorted(g, key=order.__getitem__)) for g in groups]
+    return sorted(found, key=lambda loads: order[loads[-1]])
+
+
+def _check_copy(kernel: Kernel, target: CudaTarget, load: Op) -> None:
+    """Declined for a load that no bulk copy can do."""
+    pipe = _pipe(load, LEAST_STAGES).result
+    if not bulk_loadable(kernel, target, pipe_load(pipe, load), True):
+        raise Declined("no tensor map describes the array that this loads from", load.loc)
+
+
+def _pipe(load: Op, stages: int) -> PipeNew:
+    t = load.result.type
+    assert isinstance(t, TileType)
+    made = PipeType(t.dtype, t.shape, stages)
+    new = PipeNew([], [made], {"type": made}, [], load.loc)
+    new.result.name = load.result.name or array_root(load.operands[0]).name
+    return new
+
+
+def _put(kernel: Kernel, pipes: Sequence[Pipe], roles: Sequence[Region], plan: Plan) -> None:
+    """Pipes and roles in the place of the kernel's body, and releases of what is popped."""
+    attrs = {
+        "names": ("fetch", "multiply"),
+        "warps": ((0, WARPS), (WARPS, plan.consumers * WARPS)),
+        "registers": (FETCH_REGISTERS if plan.registers else 0, plan.registers),
+    }
+    before, body = kernel.body.ops, Region()
+    for p in pipes:
+        assert isinstance(p.value.owner, Op)
+        body.append(p.value.owner)
+    build = Builder(body, before[0].loc)
+    build.insert(Roles([], [], attrs, roles))
+    build.insert(Yield())
+    kernel.body.ops = body.ops
+    for op in body.ops:
+        op.parent = kernel.body
+    errors = release_stages(kernel)
+    if errors:
+        kernel.body.ops = before
+        raise Declined(str(errors[0]).splitlines()[0], errors[0].loc)

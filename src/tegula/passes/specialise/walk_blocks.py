@@ -1,0 +1,39 @@
+"""Persistent blocks: the hardware runs as many as it has room for, and each goes over its share of the launch's."""
+
+from __future__ import annotations
+
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops.control import For, Yield
+from tegula.ops.lane import BlockPlace, LogicalBlocks, Tid
+from tegula.rewrite import replace
+from tegula.types import int32, int64
+
+
+def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
+    """A role that does for each of its blocks what `region` does for one. No result of `tid` that is used is of the
+    lanes."""
+    role = Region()
+    build = Builder(role, kernel.loc)
+    blocks = build.insert(LogicalBlocks([], [int64] * 3)).results
+    inside = Region([int64])
+    number = inside.args[0]
+    places: dict[Value, Value] = {}
+    for op in region.ops:
+        if isinstance(op, Tid):
+            places |= _places(kernel, inside, op, number, raster)
+        else:
+            inside.append(op)
+    build.insert(For(blocks, [], None, [inside], kernel.loc))
+    build.insert(Yield())
+    replace(role, places)
+    return role
+
+
+def _places(kernel: Kernel, inside: Region, tid: Op, number: Value, raster: int) -> dict[Value, Value]:
+    build = Builder(inside, tid.loc)
+    found: dict[Value, Value] = {}
+    for dim, value in enumerate(tid.results[: kernel.launch.ndim - 1]):
+        place = build.insert(BlockPlace([number], [int32], {"dim": dim, "raster": raster})).result
+        place.name = value.name
+        found[value] = place
+    return found

@@ -1,0 +1,88 @@
+"""Code for GPUs, where an automatic schedule stands only if it is proved and assembles cleanly; else the kernel keeps
+one role."""
+
+from __future__ import annotations
+
+import warnings
+
+from tegula.backend.ptx import Complaint, Cubin
+from tegula.check.schedule import check_schedule
+from tegula.check.verdict import Verdict
+from tegula.codegen.gpu import GpuCode, lower_kernel
+from tegula.dataclass import dataclass
+from tegula.errors import CompileError, SharedMemoryExceeded
+from tegula.ir import Kernel
+from tegula.passes.pipeline import Observer
+from tegula.passes.pipeline_gpu import Distribution, for_gpu
+from tegula.passes.specialise import Schedule
+from tegula.runtime.compile import check_memory
+from tegula.runtime.config import config
+from tegula.runtime.cuda.module import assembled
+from tegula.target import CudaTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A kernel for a GPU: LLVM IR, what the assembler makes of it, the verdict on its schedule, and what was made of it
+    automatically."""
+
+    code: GpuCode
+    made: Cubin
+    verdict: Verdict
+    schedule: Schedule
+
+
+def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Observer | None = None) -> Built:
+    """Compile a prepared kernel, which the passes change. CompileError where the schedule that the user wrote is not
+    proved, or tiles do not fit a block."""
+    spread, verdict = proved(kernel, target, debug, observe)
+    schedule = spread.schedule
+    if schedule.plan is not None:
+        try:
+            built = _built(kernel, spread, verdict, target, debug)
+            if not built.made.spill_bytes:
+                return built
+            reason = (
+                f"its roles need more registers than there are: {built.made.spill_bytes} bytes were spilled"
+            )
+        except Complaint as e:
+            reason = f"the assembler says of its roles: {str(e).splitlines()[-1]}"
+        except SharedMemoryExceeded as e:
+            reason = f"with roles {e.message}"
+        spread = for_gpu(kernel, target, observe, debug, schedule.undo(kernel, reason))
+        verdict = check_schedule(kernel, spread)
+    accept(verdict)
+    return _built(kernel, spread, verdict, target, debug)
+
+
+def proved(
+    kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Observer | None = None
+) -> tuple[Distribution, Verdict]:
+    """The kernel spread over the threads of a block, with roles of our making only if they are proved, and the verdict
+    on it."""
+    spread = for_gpu(kernel, target, observe, debug)
+    verdict = check_schedule(kernel, spread)
+    if spread.schedule.plan is None or verdict.proved:
+        return spread, verdict
+    reason = f"its roles are not proved: {verdict.message}"
+    spread = for_gpu(kernel, target, observe, debug, spread.schedule.undo(kernel, reason))
+    return spread, check_schedule(kernel, spread)
+
+
+def accept(verdict: Verdict) -> None:
+    """An error, or a warning if so configured, unless the schedule is proved."""
+    try:
+        verdict.require()
+    except CompileError as error:
+        if config.check_schedules == "error":
+            raise
+        warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+
+
+def _built(kernel: Kernel, spread: Distribution, verdict: Verdict, target: CudaTarget, debug: bool) -> Built:
+    code = lower_kernel(kernel, spread, target, debug, config.line_info)
+    check_memory(code.shared, target.shared_per_block, target.arch)
+    made = assembled(code.text, target, code.waiting)
+    if not made.is_ptx:
+        code.check_registers(made.registers)
+    return Built(code, made, verdict, spread.schedule)

@@ -1,0 +1,7 @@
+"""Makes the modules beside the tests, and `agreement`, importable under every import mode."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "semantics")]

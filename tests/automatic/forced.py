@@ -1,0 +1,79 @@
+"""Kernels rewritten to roles as for a Hopper GPU, and run without one: by the interpreter, and on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import agreement
+import numpy as np
+from scheduled_kernels import Launch
+
+import tegula as tg
+from tegula import interp
+from tegula.backend.cache import Entry
+from tegula.backend.llvm import compile_object
+from tegula.codegen.kernel import lower_kernel
+from tegula.ir import Kernel
+from tegula.passes.pipeline import for_cpu, prepare
+from tegula.passes.specialise import Choice, Schedule, specialise
+from tegula.runtime.compile import Compiled, site_to_json
+from tegula.runtime.launch import plan
+from tegula.target import get_cuda_target, get_target
+from tegula.verify import verify
+
+HOPPER = get_cuda_target("sm_90a")
+
+
+def prepared(launch: Launch) -> Kernel:
+    """The kernel of a launch with these arguments, as the pass gets it."""
+    kernel = agreement.traced(launch.kernel, launch.arguments(), launch.dims, launch.block_dim)
+    prepare(kernel)
+    return kernel
+
+
+def rewritten(launch: Launch, choice: Choice | None = None) -> tuple[Kernel, Schedule]:
+    """The kernel as the pass leaves it."""
+    kernel = prepared(launch)
+    schedule = specialise(kernel, HOPPER, choice)
+    verify(kernel)
+    return kernel, schedule
+
+
+def _plain(arguments: Sequence[Any]) -> list[Any]:
+    return [a.numpy() if isinstance(a, tg.array) else a for a in arguments]
+
+
+def as_written(launch: Launch) -> list[Any]:
+    """The arguments after a run of the kernel as it is written."""
+    kernel = agreement.traced(launch.kernel, launch.arguments(), launch.dims, launch.block_dim)
+    return interpreted(kernel, launch)
+
+
+def interpreted(kernel: Kernel, launch: Launch) -> list[Any]:
+    arguments = _plain(launch.arguments())
+    interp.run(kernel, arguments, launch.dims, launch.block_dim)
+    return arguments
+
+
+def on_cpu(kernel: Kernel, launch: Launch) -> list[Any]:
+    """The arguments after a run of a rewritten kernel whose blocks are not persistent, as machine code."""
+    target = get_target()
+    code = lower_kernel(kernel, for_cpu(kernel), target, False)
+    made = {"scratch": code.scratch.total, "sites": [site_to_json(s) for s in code.sites], "writes": []}
+    compiled = Compiled(kernel, Entry(made, compile_object(code.text, target)), False)
+    arguments = list(launch.arguments())
+    shape = plan(launch.dims, launch.block_dim)
+    packed = b"".join(pack(a)[1] for pack, a in zip(launch.kernel.packers, arguments, strict=True))
+    compiled.launch(shape.blocks, packed + shape.packed, arguments, None, False)
+    return _plain(arguments)
+
+
+def same(found: Sequence[Any], wanted: Sequence[Any], exact: bool) -> None:
+    for a, b in zip(found, wanted, strict=True):
+        if not isinstance(a, np.ndarray):
+            continue
+        if exact:
+            agreement.same_bits(a, b)
+        else:
+            np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=0.02, atol=0.02)

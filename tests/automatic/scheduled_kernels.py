@@ -1,0 +1,180 @@
+"""Kernels as newcomers write them, which are given automatic schedules, and launches of them with exact data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tegula as tg
+
+bf16 = tg.bfloat16
+NUMPY = {"bfloat16": ml_dtypes.bfloat16, "float16": np.float16, "int8": np.int8}
+TILE_M = tg.constant(128)
+TILE_N = tg.constant(256)
+TILE_K = tg.constant(64)
+
+
+@tg.kernel
+def tile_gemm(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+    i, j = tg.tid()
+
+    sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+
+    M = A.shape[0]
+    N = B.shape[1]
+    K = A.shape[1]
+
+    count = int(K / TILE_K)
+
+    for k in range(0, count):
+        a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+        b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N))
+
+        # sum += a*b
+        tg.tile_matmul(a, b, sum)
+
+    tg.tile_store(C, sum, offset=(i * TILE_M, j * TILE_N))
+
+
+@tg.kernel
+def narrow_result(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+    for k in range((A.shape[1] + TILE_K - 1) // TILE_K):
+        a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+        b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * TILE_M, j * TILE_N))
+
+
+@tg.kernel
+def matmul_pipelined(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+    i, j = tg.tid()
+
+    acc = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+
+    a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, 0), storage="register")
+    b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(0, j * TILE_N), storage="register")
+
+    count = int(A.shape[1] / TILE_K)
+    for k in range(1, count):
+        a_next = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K), storage="register")
+        b_next = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N), storage="register")
+
+        tg.tile_matmul(a, b, acc)
+
+        a = a_next
+        b = b_next
+
+    tg.tile_matmul(a, b, acc)
+    tg.tile_store(C, tg.tile_astype(acc, bf16), offset=(i * TILE_M, j * TILE_N))
+
+
+@tg.func
+def relu(x: float):
+    return tg.max(x, 0.0)
+
+
+@tg.func
+def silu(x: float):
+    return x / (1.0 + tg.exp(-x))
+
+
+@tg.kernel
+def with_relu(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+    for k in tg.pipelined((A.shape[1] + TILE_K - 1) // TILE_K, stages=3):
+        a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+        b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, tg.tile_astype(tg.tile_map(relu, sum), bf16), offset=(i * TILE_M, j * TILE_N))
+
+
+@tg.kernel
+def with_silu(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+    for k in tg.pipelined((A.shape[1] + TILE_K - 1) // TILE_K):
+        a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+        b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, tg.tile_astype(tg.tile_map(silu, sum), bf16), offset=(i * TILE_M, j * TILE_N))
+
+
+@tg.kernel
+def half_transposed(A: tg.array2d[tg.float16], B: tg.array2d[tg.float16], C: tg.array2d[tg.float16]):
+    """B is stored transposed."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        b = tg.tile_load(B, shape=(128, 64), offset=(j * 128, k * 64))
+        tg.tile_matmul(a, tg.tile_transpose(b), sum)
+    tg.tile_store(C, tg.tile_astype(sum, tg.float16), offset=(i * 128, j * 128))
+
+
+@tg.kernel
+def left_transposed(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+    """A is stored transposed, as in the gradient of the right operand."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(64, 128), dtype=tg.float32)
+    for k in range((A.shape[0] + 63) // 64):
+        a = tg.tile_load(A, shape=(64, 64), offset=(k * 64, i * 64))
+        b = tg.tile_load(B, shape=(64, 128), offset=(k * 64, j * 128))
+        tg.tile_matmul(tg.tile_transpose(a), b, sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 128))
+
+
+@dataclass
+class Launch:
+    """A kernel, a maker of its arguments, the grid, and the block size. `exact`: whether every order of summation gives
+    the same bits."""
+
+    kernel: Any
+    arguments: Callable[[], Sequence[Any]]
+    grid: tuple[int, ...]
+    block_dim: int = 128
+    exact: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        return (*self.grid, self.block_dim)
+
+
+def integers(*shape: int, dtype: Any = bf16, seed: int = 0) -> tg.array:
+    """Integers from -2 to 2."""
+    values = np.random.default_rng(seed).integers(-2, 3, shape)
+    return tg.array(values.astype(NUMPY[str(dtype)]))
+
+
+def gemm(
+    m: int, n: int, k: int, dtype: Any = bf16, out: Any = bf16, turned: str = ""
+) -> Callable[[], list[Any]]:
+    def arguments() -> list[Any]:
+        a = integers(*((k, m) if "a" in turned else (m, k)), dtype=dtype, seed=m + k)
+        b = integers(*((n, k) if "b" in turned else (k, n)), dtype=dtype, seed=n + k)
+        return [a, b, tg.zeros((m, n), dtype=out)]
+
+    return arguments
+
+
+LAUNCHES = [
+    Launch(tile_gemm, gemm(256, 512, 320, out=float), (2, 2), 64),
+    Launch(tile_gemm, gemm(128, 512, 64, out=float), (1, 2), 256),
+    Launch(narrow_result, gemm(200, 264, 136), (2, 2)),
+    Launch(matmul_pipelined, gemm(256, 256, 256), (2, 1)),
+    Launch(matmul_pipelined, gemm(128, 256, 64), (1, 1), 32),
+    Launch(with_relu, gemm(128, 256, 512), (1, 1)),
+    Launch(with_silu, gemm(128, 256, 128), (1, 1), exact=False),
+    Launch(half_transposed, gemm(256, 384, 200, tg.float16, tg.float16, "b"), (2, 3)),
+    Launch(left_transposed, gemm(128, 256, 256, out=float, turned="a"), (2, 2), 512),
+]

@@ -1,0 +1,68 @@
+"""Automatic schedules as code for Hopper: proved, on tensor cores of warp groups, without a spilled register."""
+
+from __future__ import annotations
+
+import pytest
+from forced import HOPPER, prepared
+from scheduled_kernels import LAUNCHES, Launch
+
+from tegula.backend import ptx
+from tegula.backend.llvm import compile_ptx
+from tegula.runtime.automatic import Built, build
+
+ASSEMBLER = bool(ptx.candidates())
+KERNELS = {launch.name: launch for launch in reversed(LAUNCHES)}
+
+
+def built(launch: Launch, **schedule: int | bool) -> tuple[Built, str]:
+    kernel = prepared(launch)
+    kernel.schedule |= schedule
+    made = build(kernel, HOPPER)
+    return made, compile_ptx(made.code.text, HOPPER.arch)
+
+
+@pytest.mark.parametrize("name", sorted(KERNELS))
+def test_known_kernels_are_not_declined(name: str) -> None:
+    made, text = built(KERNELS[name])
+    assert made.schedule.plan is not None, made.schedule.reason
+    assert made.verdict.proved and made.verdict.explored[0]
+    assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text and "setmaxnreg.dec" in text
+    assert len(made.code.maps) == 3 and ".local" not in text
+    if ASSEMBLER:
+        assert made.made.spill_bytes == 0
+
+
+def test_the_block_of_the_hardware_is_that_of_the_roles() -> None:
+    made, text = built(KERNELS["tile_gemm"])
+    assert made.code.threads == 384 and ".maxntid 384" in text
+
+
+def test_products_are_waited_for_one_round_late() -> None:
+    for name in ("tile_gemm", "matmul_pipelined"):
+        _, text = built(KERNELS[name])
+        assert "wgmma.wait_group.sync.aligned 1" in text
+
+
+def test_stages_that_the_loop_asks_for() -> None:
+    made, _ = built(KERNELS["with_relu"])
+    assert made.schedule.plan is not None and made.schedule.plan.stages == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "threads"),
+    [({"consumers": 1, "stages": 2}, 256), ({"persistent": False}, 384), ({"raster": 4, "stages": 3}, 384)],
+)
+def test_keywords_overrule_the_cost_model(schedule: dict[str, int | bool], threads: int) -> None:
+    made, _ = built(KERNELS["half_transposed"], **schedule)
+    plan = made.schedule.plan
+    assert plan is not None and made.code.threads == threads
+    assert all(getattr(plan, name) == value for name, value in schedule.items() if name != "stages")
+    assert set(plan.stages) == {schedule.get("stages", 6)}
+
+
+def test_too_few_registers_for_roles_leave_one() -> None:
+    if not ASSEMBLER:
+        pytest.skip("ptxas tells what is spilled")
+    made, text = built(KERNELS["with_silu"], registers=136)
+    assert made.schedule.plan is None and "the assembler says" in made.schedule.reason
+    assert "wgmma" not in text and made.code.threads == 128

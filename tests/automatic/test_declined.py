@@ -1,0 +1,157 @@
+"""Kernels that keep one role, and what they say of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from forced import HOPPER, prepared, rewritten
+from scheduled_kernels import Launch, gemm, integers, tile_gemm
+
+import tegula as tg
+from tegula.passes.specialise import Choice, specialise
+from tegula.runtime.automatic import build
+from tegula.target import get_cuda_target
+
+bf16 = tg.bfloat16
+
+
+@tg.kernel
+def of_lanes(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+    i, j, lane = tg.tid()
+    sum = tg.tile_full(shape=(64, 64), value=float(lane), dtype=tg.float32)
+    for k in range(A.shape[1] // 64):
+        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, k * 64))
+        b = tg.tile_load(B, shape=(64, 64), offset=(k * 64, j * 64))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 64))
+
+
+@tg.kernel
+def in_place(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+    i, j = tg.tid()
+    for k in range(A.shape[1] // 64):
+        sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
+        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, k * 64))
+        b = tg.tile_load(B, shape=(64, 64), offset=(k * 64, j * 64))
+        tg.tile_matmul(a, b, sum)
+        tg.tile_store(A, tg.tile_astype(sum, bf16), offset=(i * 64, k * 64))
+
+
+@tg.kernel
+def small(A: tg.array2d[float], B: tg.array2d[float], C: tg.array2d[float]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(8, 4), dtype=tg.float32)
+    for k in range(A.shape[1] // 8):
+        a = tg.tile_load(A, shape=(8, 8), offset=(i * 8, k * 8))
+        b = tg.tile_load(B, shape=(8, 4), offset=(k * 8, j * 4))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * 8, j * 4))
+
+
+@tg.kernel
+def places_in_tiles(A: tg.array2d[bf16], B: tg.array2d[bf16], places: tg.array1d[int], C: tg.array2d[float]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
+    at = tg.tile_load(places, shape=8)
+    for k in range(A.shape[1] // 64):
+        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, at[k] * 64))
+        b = tg.tile_load(B, shape=(64, 64), offset=(k * 64, j * 64))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 64))
+
+
+@tg.kernel
+def not_zero_outside(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
+    for k in range(A.shape[1] // 64):
+        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, k * 64), fill=1.0)
+        b = tg.tile_load(B, shape=(64, 64), offset=(k * 64, j * 64))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 64))
+
+
+@tg.kernel
+def one_role(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
+    for k in tg.pipelined(A.shape[1] // 64, stages=3, specialize=False):
+        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, k * 64))
+        b = tg.tile_load(B, shape=(64, 64), offset=(k * 64, j * 64))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 64))
+
+
+def floats(*shape: int) -> tg.array:
+    return tg.array(np.ones(shape, np.float32))
+
+
+def strided() -> list[Any]:
+    return [integers(128, 70), integers(70, 256), tg.zeros((128, 256))]
+
+
+def with_places() -> list[Any]:
+    return [integers(64, 128), integers(128, 64), tg.array(np.arange(8, dtype=np.int32)), tg.zeros((64, 64))]
+
+
+PLAIN = gemm(64, 64, 128, out=float)
+DECLINED = [
+    (Launch(of_lanes, PLAIN, (1, 1)), "differs between the lanes"),
+    (Launch(in_place, gemm(64, 64, 128), (1, 1)), "may be written"),
+    (
+        Launch(small, lambda: [floats(16, 16), floats(16, 8), floats(16, 8)], (2, 2), 64),
+        "8x8 times float32 8x4",
+    ),
+    (Launch(places_in_tiles, with_places, (1, 1)), "where a tile is loaded depends on this"),
+    (Launch(not_zero_outside, PLAIN, (1, 1)), "are not 0"),
+    (Launch(one_role, PLAIN, (1, 1)), "specialize=False"),
+    (Launch(tile_gemm, strided, (1, 1)), "no tensor map"),
+]
+
+
+@pytest.mark.parametrize(("launch", "reason"), DECLINED, ids=[launch.name for launch, _ in DECLINED])
+def test_reasons(launch: Launch, reason: str) -> None:
+    before = [op for op in prepared(launch).walk()]
+    kernel, schedule = rewritten(launch)
+    assert schedule.plan is None and reason in schedule.reason
+    assert [op.NAME for op in kernel.walk()] == [op.NAME for op in before]
+
+
+def test_reasons_name_the_line() -> None:
+    _, schedule = rewritten(DECLINED[1][0])
+    assert str(schedule).endswith(f"(line {schedule.loc.line})") and schedule.loc.function == "in_place"
+
+
+def test_other_generations_keep_one_role() -> None:
+    kernel = prepared(Launch(tile_gemm, gemm(128, 256, 64, out=float), (1, 1)))
+    assert "sm_80" in specialise(kernel, get_cuda_target("sm_80")).reason
+
+
+def test_a_declined_kernel_is_compiled_as_before() -> None:
+    built = build(prepared(DECLINED[-1][0]), HOPPER)
+    assert built.schedule.plan is None and built.code.threads == 128
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"consumers": 0}, "consumers= must be from 1 to 3, got 0"),
+        ({"stages": True}, "stages= must be from 1 to 64, got True"),
+        ({"registers": 100}, "a multiple of 8"),
+        ({"persistent": 1}, "persistent= must be True or False"),
+    ],
+)
+def test_wrong_keywords(options: dict[str, Any], words: str) -> None:
+    def copy(a: tg.array[float]):
+        a[tg.tid()] = 1.0
+
+    with pytest.raises(tg.LaunchError, match=words):
+        tg.launch(tg.kernel(**options)(copy), 4, inputs=[tg.zeros(4)])
+
+
+def test_a_number_of_warp_groups_that_does_not_fit_is_declined() -> None:
+    launch = Launch(tile_gemm, gemm(128, 256, 64, out=float), (1, 1))
+    _, schedule = rewritten(launch, Choice(consumers=3))
+    assert "consumers=3" in schedule.reason
