@@ -158,7 +158,7 @@ class Kernel:
         self.access = list(access) or [None] * len(body.args)
         self.loc = loc
         self.captured: tuple[Any, ...] = ()
-        self.schedule: dict[str, int | bool] = {}
+        self.schedule: dict[str, Any] = {}
 
     @property
     def params(self) -> list[Value]:

@@ -130,6 +130,60 @@ def left_transposed(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[floa
     tg.tile_store(C, sum, offset=(i * 64, j * 128))
 
 
+@tg.kernel
+def attention(
+    Q: tg.array3d[bf16], K: tg.array3d[bf16], V: tg.array3d[bf16], Out: tg.array3d[bf16], scale: float
+):
+    h, i = tg.tid()
+    q = tg.tile_load(Q[h], shape=(128, 128), offset=(i * 128, 0))
+    top = tg.tile_full(shape=(128, 1), value=-1e30, dtype=float)
+    total = tg.tile_zeros(shape=(128, 1), dtype=float)
+    acc = tg.tile_zeros(shape=(128, 128), dtype=float)
+    for n in range(K.shape[1] // 128):
+        k = tg.tile_load(K[h], shape=(128, 128), offset=(n * 128, 0))
+        s = tg.tile_zeros(shape=(128, 128), dtype=float)
+        tg.tile_matmul(q, tg.tile_transpose(k), s)
+        s = s * scale
+        higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
+        p = tg.fast.exp2(s - tg.tile_broadcast(higher, shape=(128, 128)))
+        shrink = tg.fast.exp2(top - higher)
+        total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
+        acc = acc * tg.tile_broadcast(shrink, shape=(128, 128))
+        v = tg.tile_load(V[h], shape=(128, 128), offset=(n * 128, 0))
+        tg.tile_matmul(tg.tile_astype(p, bf16), v, acc)
+        top = higher
+    acc = acc * tg.tile_broadcast(1.0 / total, shape=(128, 128))
+    tg.tile_store(Out[h], tg.tile_astype(acc, bf16), offset=(i * 128, 0))
+
+
+@tg.kernel
+def causal_attention(
+    Q: tg.array3d[bf16], K: tg.array3d[bf16], V: tg.array3d[bf16], Out: tg.array3d[bf16], scale: float
+):
+    h, i = tg.tid()
+    q = tg.tile_load(Q[h], shape=(128, 64), offset=(i * 128, 0))
+    top = tg.tile_full(shape=(128, 1), value=-1e30, dtype=float)
+    total = tg.tile_zeros(shape=(128, 1), dtype=float)
+    acc = tg.tile_zeros(shape=(128, 64), dtype=float)
+    rows = tg.tile_reshape(tg.tile_arange(128, dtype=int), shape=(128, 1)) + i * 128
+    for n in range(i + 1):
+        k = tg.tile_load(K[h], shape=(128, 64), offset=(n * 128, 0))
+        v = tg.tile_load(V[h], shape=(128, 64), offset=(n * 128, 0))
+        s = tg.tile_zeros(shape=(128, 128), dtype=float)
+        tg.tile_matmul(q, tg.tile_transpose(k), s)
+        columns = tg.tile_reshape(tg.tile_arange(128, dtype=int), shape=(1, 128)) + n * 128
+        s = tg.where(columns <= rows, s * scale, -tg.inf)
+        higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
+        p = tg.fast.exp2(s - tg.tile_broadcast(higher, shape=(128, 128)))
+        shrink = tg.fast.exp2(top - higher)
+        total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
+        acc = acc * tg.tile_broadcast(shrink, shape=(128, 64))
+        tg.tile_matmul(tg.tile_astype(p, bf16), v, acc)
+        top = higher
+    acc = acc * tg.tile_broadcast(1.0 / total, shape=(128, 64))
+    tg.tile_store(Out[h], tg.tile_astype(acc, bf16), offset=(i * 128, 0))
+
+
 @dataclass
 class Launch:
     """A kernel, a maker of its arguments, the grid, and the block size. `exact`: whether every order of summation gives
@@ -167,6 +221,14 @@ def gemm(
     return arguments
 
 
+def heads(count: int, queries: int, keys: int, depth: int) -> Callable[[], list[Any]]:
+    def arguments() -> list[Any]:
+        q, k, v = (integers(count, n, depth, seed=n + which) for which, n in enumerate((queries, keys, keys)))
+        return [q, k, v, tg.zeros((count, queries, depth), dtype=bf16), 0.05]
+
+    return arguments
+
+
 LAUNCHES = [
     Launch(tile_gemm, gemm(256, 512, 320, out=float), (2, 2), 64),
     Launch(tile_gemm, gemm(128, 512, 64, out=float), (1, 2), 256),
@@ -176,5 +238,8 @@ LAUNCHES = [
     Launch(with_relu, gemm(128, 256, 512), (1, 1)),
     Launch(with_silu, gemm(128, 256, 128), (1, 1), exact=False),
     Launch(half_transposed, gemm(256, 384, 200, tg.float16, tg.float16, "b"), (2, 3)),
+    Launch(attention, heads(2, 128, 384, 128), (2, 1), exact=False),
+    Launch(attention, heads(1, 128, 128, 128), (1, 1), exact=False),
+    Launch(causal_attention, heads(2, 256, 256, 64), (2, 2), exact=False),
     Launch(left_transposed, gemm(128, 256, 256, out=float, turned="a"), (2, 2), 512),
 ]

@@ -46,7 +46,7 @@ def narrow_copy(x: tg.array1d[tg.bfloat16], y: tg.array1d[tg.bfloat16]):
 def product(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[float]):
     i, j = tg.tid()
     acc = tg.tile_zeros(shape=(64, 64), dtype=float)
-    for k in tg.pipelined(a.shape[1] // 32, stages=4):
+    for k in tg.pipelined(a.shape[1] // 32, stages=4, specialize=False):
         x = tg.tile_load(a, shape=(64, 32), offset=(i * 64, k * 32))
         y = tg.tile_load(b, shape=(32, 64), offset=(k * 32, j * 64))
         tg.tile_matmul(x, y, acc)

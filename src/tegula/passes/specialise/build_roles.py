@@ -35,7 +35,7 @@ class Pipe:
 
 def fetch_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
     """A region that loads to pipes what the kernel loads, in the same order, and does nothing else."""
-    region, made = _copy(kernel)
+    region, made = copied(kernel.body.ops)
     _only_loads(region, {made[load.result].owner: p.value for p in pipes for load in p.loads})
     erase_dead(Kernel(kernel.name, (), region, kernel.launch))
     for op in region.walk():
@@ -45,15 +45,11 @@ def fetch_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
     return region
 
 
-def _copy(kernel: Kernel) -> tuple[Region, dict[Value, Value]]:
-    """The kernel's body, and the values in it by those that they are copies of."""
+def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
+    """Copies of the ops of a body, and the values in them by those that they are copies of."""
     region, made = Region(), dict[Value, Value]()
-    for op in kernel.body.ops:
+    for op in ops:
         region.append(clone_op(op, made))
-    for op in region.walk():
-        if isinstance(op, For):
-            op.attrs.pop("stages", None)
-            op.attrs.pop("asked", None)
     return region, made
 
 
@@ -79,22 +75,18 @@ def _only_loads(region: Region, fills: Mapping[Op | Region | None, Value]) -> No
 
 
 def multiply_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
-    """The kernel's body, where tiles are popped before their first use."""
-    region, made = _copy(kernel)
+    """A region of the kernel's ops, where tiles are popped before their first use."""
+    region = Region()
+    for op in kernel.body.ops:
+        region.append(op)
     for p in pipes:
-        copies = Pipe(p.value, tuple(_owner(made[load.result]) for load in p.loads))
-        for load in copies.loads:
-            _one_ahead(region, copies, load)
-        for load in copies.loads:
+        for load in p.loads:
+            _one_ahead(region, p, load)
+        for load in p.loads:
             assert load.parent is not None
             if load in load.parent.ops:
                 _popped(region, p.value, load.parent, load.result, load)
     return region
-
-
-def _owner(value: Value) -> Op:
-    assert isinstance(value.owner, Op)
-    return value.owner
 
 
 def _one_ahead(region: Region, pipe: Pipe, load: Op) -> None:

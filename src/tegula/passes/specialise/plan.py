@@ -13,6 +13,7 @@ from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.select_products import K_STEP, NARROW
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.specialise.find_products import Product, looped
+from tegula.passes.specialise.places import bounds_vary, launch_indices
 from tegula.target import CudaTarget
 from tegula.types import TileType, element_bytes, float32
 
@@ -58,7 +59,8 @@ class Plan:
 
     def __str__(self) -> str:
         groups = f"{self.consumers} warp group{'s' * (self.consumers > 1)}"
-        walk = f", persistent blocks in groups of {self.raster} rows" if self.persistent else ""
+        rows = f" in groups of {self.raster} rows" if self.raster > 1 else ""
+        walk = f", persistent blocks{rows}" if self.persistent else ""
         return f"fetch with 1 warp group, multiply with {groups}, {max(self.stages)} stages{walk}"
 
 
@@ -68,9 +70,23 @@ def make_plan(
     """The plan for a kernel whose products are fed by these loads, those of each pipe; Declined if there is none."""
     groups = _groups(target, products, choice)
     stages = _stages(kernel, target, fed, groups, choice)
-    persistent = choice.persistent is not False and kernel.launch.last_is_block and kernel.launch.ndim > 1
-    raster = (choice.raster or RASTER) if persistent and kernel.launch.ndim > 2 else 1
-    return Plan(groups, stages, choice.registers or 0, persistent, raster)
+    persistent = _persistent(kernel, choice)
+    raster = choice.raster or (RASTER if _shared_both_ways(kernel, fed) else 1)
+    return Plan(groups, stages, choice.registers or 0, persistent, raster if persistent else 1)
+
+
+def _persistent(kernel: Kernel, choice: Choice) -> bool:
+    """Unless blocks take unlike times: then the hardware hands them out better."""
+    possible = kernel.launch.last_is_block and kernel.launch.ndim > 1 and not bounds_vary(kernel)
+    return possible and choice.persistent is not False
+
+
+def _shared_both_ways(kernel: Kernel, fed: Sequence[Loads]) -> bool:
+    """Whether neighbours along each of the last two dimensions of the launch load some of the same tiles."""
+    last = kernel.launch.ndim - 2
+    repeated = [load for loads in fed for load in loads if looped(load)]
+    used = [launch_indices((load.operands[0], *load.operands[2:])) for load in repeated]
+    return last > 0 and any(last not in u for u in used) and any(last - 1 not in u for u in used)
 
 
 # Warp groups ---------------------------------------------------------------------------------------------------------
@@ -138,13 +154,23 @@ def _by(t: TileType) -> str:
 
 
 def _registers(products: Sequence[Product], groups: int) -> int:
-    """Registers of a thread for the sums of all products, each accumulator once, and for left operands that are
-    computed."""
-    sums = {p.op.operands[2]: p.op.result.type for p in products if looped(p.op)}
-    total = sum(t.size for t in sums.values() if isinstance(t, TileType))
-    left = [p.op.operands[0].type for p in products if not p.left]
-    total += sum(t.size * element_bytes(t.dtype) // 4 for t in left if isinstance(t, TileType))
-    return total // (groups * WARP_GROUP) + SPARE
+    """Registers of a thread for the sums of the products that stand together, and for left operands that are computed:
+    the most of any region."""
+    regions = dict.fromkeys(p.op.parent for p in products if looped(p.op))
+    return SPARE + max(_held([p for p in products if p.op.parent is r]) for r in regions) // (
+        groups * WARP_GROUP
+    )
+
+
+def _held(products: Sequence[Product]) -> int:
+    """Registers of all threads for the sums and left operands of some products."""
+    sums = dict.fromkeys(p.op.operands[2] for p in products)
+    left = dict.fromkeys(p.op.operands[0] for p in products if not p.left)
+    total = 0
+    for v, bytes_each in [*((v, 4) for v in sums), *((v, 2) for v in left)]:
+        assert isinstance(v.type, TileType)
+        total += v.type.size * bytes_each // 4
+    return total
 
 
 def _budget(target: CudaTarget, groups: int) -> int:

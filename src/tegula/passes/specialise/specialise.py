@@ -9,16 +9,17 @@ from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
 from tegula.ir import Builder, Kernel, Op, Region
-from tegula.ops.control import Yield
+from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeNew, Roles
 from tegula.passes.bulk_access import bulk_loadable
 from tegula.passes.overlap import array_root
 from tegula.passes.release_stages import release_stages
-from tegula.passes.specialise.build_roles import Pipe, fetch_role, multiply_role
+from tegula.passes.specialise.build_roles import Pipe, copied, fetch_role, multiply_role
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.specialise.find_products import Product, find_products, pipe_load
 from tegula.passes.specialise.lane_code import check_lane_code
+from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
 from tegula.passes.specialise.plan import FETCH_REGISTERS, LEAST_STAGES, Choice, Plan, make_plan
 from tegula.passes.specialise.walk_blocks import walk_blocks
 from tegula.source import UNKNOWN, Location
@@ -55,10 +56,13 @@ def specialise(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
     """Rewrite the kernel, whose objects are values, in place; or leave it as it is and say why."""
     if not any(isinstance(op, TileMatmul) for op in kernel.walk()):
         return Schedule(reason="there is no matrix product")
-    before = tuple(kernel.body.ops)
+    before = kernel.body.ops
     try:
-        return Schedule(_specialise(kernel, target, choice or Choice(**kernel.schedule)), before=before)
+        return Schedule(
+            _specialise(kernel, target, choice or Choice(**kernel.schedule)), before=tuple(before)
+        )
     except Declined as e:
+        kernel.body.ops = before
         return Schedule(None, e.reason, e.loc)
 
 
@@ -68,12 +72,16 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     if target.tensor_cores != "wgmma" or not target.bulk_copies:
         raise Declined(f"{target.arch} has no products of warp groups")
     check_lane_code(kernel)
+    find_products(kernel)
+    kernel.body.ops = _own(kernel)
+    twins = overlap_chains(kernel.body)
     products = find_products(kernel)
-    fed = _fed(kernel, products)
+    fed = _fed(kernel, products, twins)
     plan = make_plan(kernel, target, products, fed, choice)
     for load in (load for loads in fed for load in loads):
         _check_copy(kernel, target, load)
     pipes = [Pipe(_pipe(loads[0], n).result, loads) for loads, n in zip(fed, plan.stages, strict=True)]
+    _forget_stages(kernel)
     roles = [fetch_role(kernel, pipes), multiply_role(kernel, pipes)]
     if plan.persistent:
         roles = [walk_blocks(kernel, role, plan.raster) for role in roles]
@@ -81,10 +89,27 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     return plan
 
 
-def _fed(kernel: Kernel, products: Sequence[Product]) -> list[tuple[Op, ...]]:
-    """The loads of each pipe, in the order of the kernel: those that feed one operand."""
+def _own(kernel: Kernel) -> list[Op]:
+    """The kernel's ops as copies, which may be changed."""
+    region, _ = copied(kernel.body.ops)
+    for op in region.ops:
+        op.parent = kernel.body
+    return region.ops
+
+
+def _forget_stages(kernel: Kernel) -> None:
+    """Loops no longer ask for rings of their own."""
+    for op in kernel.walk():
+        if isinstance(op, For):
+            op.attrs.pop("stages", None)
+
+
+def _fed(kernel: Kernel, products: Sequence[Product], twins: Twins) -> list[tuple[Op, ...]]:
+    """The loads of each pipe, in the order of the kernel: those that feed one operand, and their twins."""
     groups: list[set[Op]] = []
-    for loads in (s for p in products for s in (p.left, p.right) if s):
+    fed = [s for p in products for s in (p.left, p.right) if s]
+    together = [pair for pair in twins if any(load in s for load in pair for s in fed)]
+    for loads in (*fed, *together):
         joined = set(loads).union(*(g for g in groups if g.intersection(loads)))
         groups = [g for g in groups if not g.intersection(joined)] + [joined]
     order = {op: at for at, op in enumerate(kernel.walk())}
@@ -115,11 +140,11 @@ def _put(kernel: Kernel, pipes: Sequence[Pipe], roles: Sequence[Region], plan: P
         "warps": ((0, WARPS), (WARPS, plan.consumers * WARPS)),
         "registers": (FETCH_REGISTERS if plan.registers else 0, plan.registers),
     }
-    before, body = kernel.body.ops, Region()
+    body = Region()
     for p in pipes:
         assert isinstance(p.value.owner, Op)
         body.append(p.value.owner)
-    build = Builder(body, before[0].loc)
+    build = Builder(body, kernel.loc)
     build.insert(Roles([], [], attrs, roles))
     build.insert(Yield())
     kernel.body.ops = body.ops
@@ -127,5 +152,4 @@ def _put(kernel: Kernel, pipes: Sequence[Pipe], roles: Sequence[Region], plan: P
         op.parent = kernel.body
     errors = release_stages(kernel)
     if errors:
-        kernel.body.ops = before
-        raise Declined(str(errors[0]).splitlines()[0], errors[0].loc)
+        raise Declined(errors[0].message, errors[0].loc or UNKNOWN)

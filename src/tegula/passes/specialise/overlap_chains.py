@@ -1,0 +1,245 @@
+"""Chains of two products in a loop: the second one of a round is done beside what the next round does between its two.
+
+    for n: s = x @ k[n]; p, acc = f(s, acc); acc = p @ v[n] + acc
+
+becomes, where there is a round,
+
+    s = x @ k[0]; p, acc = f(s, acc)
+    for n from 1: start s = x @ k[n] and acc = p @ v[n - 1] + acc; wait for s; p = f(s); wait for acc; acc = f(s, acc)
+    acc = p @ v[last] + acc
+
+so that the tensor cores work while f computes. The tile v is carried to the next round, like the operands of kernels
+that load one tile ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Op, Region, Value
+from tegula.ops.base import TileOp
+from tegula.ops.control import For, Yield
+from tegula.ops.linear import TileMatmul, TileMatmulWait
+from tegula.ops.scalar import Add, Const, Min
+from tegula.ops.tile import TileLoad, TileMap
+from tegula.passes.specialise.find_products import turns
+from tegula.rewrite import clone_op, uses, walk_regions
+
+Twins = list[tuple[Op, Op]]
+"""Loads that fill one pipe: of the first round, and of the others."""
+
+
+def overlap_chains(region: Region) -> Twins:
+    """Rewrite the loops of a region in place."""
+    twins: Twins = []
+    for inside in list(walk_regions(region)):
+        for op in list(inside.ops):
+            chain = _chain(op) if isinstance(op, For) else None
+            if chain is not None:
+                twins += _Overlap(chain, inside).run()
+    return twins
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """A loop with two products. `weights`: the op that makes the left operand of the second one. `turn`: the op that
+    turns its right operand, `load`, if one does. `slot`: where the loop carries its sum. `late`: the ops between the
+    sum that a round starts with and the one that the product adds to."""
+
+    loop: Op
+    first: Op
+    second: Op
+    weights: Op
+    load: Op
+    turn: Op | None
+    slot: int
+    late: tuple[Op, ...]
+
+
+def _chain(loop: Op) -> _Chain | None:
+    (body,) = loop.regions
+    products = [op for op in body.walk() if isinstance(op, TileMatmul)]
+    step = loop.operands[2].owner
+    rising = isinstance(step, Const) and step.attrs["value"] > 0
+    if len(products) != 2 or any(p.parent is not body for p in products) or not rising:
+        return None
+    first, second = products
+    users = uses(body)
+    right = second.operands[1].owner
+    turn = right if isinstance(right, Op) and turns(right) else None
+    load = turn.operands[0].owner if turn is not None else right
+    weights = second.operands[0].owner
+    yields = [k for k, v in enumerate(body.terminator.operands) if v is second.result]
+    if (
+        not isinstance(load, TileLoad)
+        or load.parent is not body
+        or not isinstance(weights, TileOp)
+        or weights.parent is not body
+        or len(yields) != 1
+        or users[second.result] != [(body.terminator, yields[0])]
+        or any(len(users[v]) > 1 for v in (load.result, *(turn.results if turn else ())))
+        or any(isinstance(op, TileMatmulWait) for op in body.ops)
+    ):
+        return None
+    argument = body.args[1 + yields[0]]
+    late = _dependent(body, argument)
+    needed = _needed(body, [second.operands[0]])
+    beside = {u for u, _ in _users(users, [argument, *_results(late)])} - {*late, second}
+    if first not in needed or needed.intersection(late) or beside or not _pure(late):
+        return None
+    return _Chain(loop, first, second, weights, load, turn, yields[0], tuple(late))
+
+
+def _users(users: dict[Value, list[tuple[Op, int]]], values: Iterable[Value]) -> list[tuple[Op, int]]:
+    return [u for v in values for u in users.get(v, [])]
+
+
+def _results(ops: Iterable[Op]) -> list[Value]:
+    return [r for op in ops for r in op.results]
+
+
+def _pure(ops: Iterable[Op]) -> bool:
+    return all(isinstance(op, TileOp) and op.PURE and not isinstance(op, TileMatmul) for op in ops)
+
+
+def _dependent(body: Region, value: Value) -> list[Op]:
+    """The ops of the body but its products that use a value, or what they make of it."""
+    known, found = {value}, list[Op]()
+    for op in body.ops[:-1]:
+        inside = {v for inner in op.walk() for v in inner.operands}
+        if known & inside and not isinstance(op, TileMatmul):
+            found.append(op)
+            known.update(op.results)
+    return found
+
+
+def _needed(body: Region, values: Iterable[Value]) -> set[Op]:
+    """The ops of the body that values are computed by."""
+    found: set[Op] = set()
+    queue = list(values)
+    while queue:
+        op = queue.pop().owner
+        if isinstance(op, Op) and op.parent is body and op not in found:
+            found.add(op)
+            queue += [v for inner in op.walk() for v in inner.operands]
+    return found
+
+
+class _Overlap:
+    """Rewrites one loop."""
+
+    def __init__(self, chain: _Chain, region: Region) -> None:
+        self.chain, self.region = chain, region
+        self.loop = chain.loop
+        (self.body,) = chain.loop.regions
+        self.before: dict[Value, Op] = {}
+        self.twins: Twins = []
+
+    def run(self) -> Twins:
+        """What takes the place of the loop is done as often as it has a first round, by a loop of its own: a branch
+        that empties pipes would have to do so on both sides."""
+        loop, before = self.loop, Region()
+        build = Builder(before, loop.loc)
+        start, stop, step, *initial = loop.operands
+        one = build.insert(Const([], [start.type], {"type": start.type, "value": 1})).result
+        end = build.insert(Min([stop, build.insert(Add([start, one], [start.type])).result], [start.type]))
+        once = Region([start.type, *(v.type for v in initial)])
+        self._rounds(once)
+        guard = For([start, end.result, step, *initial], [], None, [once], loop.loc)
+        guard.results, loop.results = loop.results, []
+        for v in guard.results:
+            v.owner = guard
+        build.insert(guard)
+        at = self.region.ops.index(loop)
+        self.region.ops[at : at + 1] = before.ops
+        for op in before.ops:
+            op.parent = self.region
+        return self.twins
+
+    def _rounds(self, made: Region) -> None:
+        """The first round, the others, and the last product."""
+        loop, c = self.loop, self.chain
+        start, stop, step, *initial = loop.operands
+        build = Builder(made, loop.loc)
+        known: dict[Value, Value] = dict(zip(self.body.args, made.args, strict=True))
+        for old, new in known.items():
+            new.name = old.name
+        self._copy(made, self.body.ops[:-1], known, {c.second, c.turn})
+        self.before = {v: _op(known[v]) for v in self._loads()}
+        second = build.insert(Add([start, step], [start.type])).result
+        carried = [self._next(known, k) for k in range(len(initial))]
+        kept = [known.get(v, v) for v in (c.second.operands[0], c.load.result)]
+        rounds = self._other_rounds([second, stop, step, *carried, *kept])
+        build.insert(rounds)
+        *results, weights, tile = rounds.results
+        results[c.slot] = self._product(build, weights, tile, results[c.slot], dict(known))
+        build.insert(Yield(results))
+
+    def _other_rounds(self, operands: Sequence[Value]) -> For:
+        """Rounds that start two products: their own first one, and the second one of the round before."""
+        c = self.chain
+        body = Region([v.type for v in operands[2:]])
+        build = Builder(body, self.loop.loc)
+        for old, new in zip(self.body.args, body.args, strict=False):
+            new.name = old.name
+        known: dict[Value, Value] = dict(zip(self.body.args, body.args, strict=False))
+        weights, tile = body.args[-2:]
+        factors = [*c.second.operands[3:], *(c.turn.operands[1:] if c.turn is not None else ())]
+        early = _needed(self.body, [c.first.result, *factors])
+        ops = self.body.ops[:-1]
+        self._copy(body, [op for op in ops if op in early], known, set())
+        first = _op(known[c.first.result])
+        first.attrs["wait"] = False
+        sum = self._product(build, weights, tile, body.args[1 + c.slot], known)
+        _op(sum).attrs["wait"] = False
+        both = [first.result, sum]
+        waited = build.insert(TileMatmulWait(both, [v.type for v in both], {"pending": 1}, [], c.first.loc))
+        known[c.first.result], sum = waited.results
+        last = {c.weights} if isinstance(c.weights, TileMap) and self._only_weights() else set[Op]()
+        rest = [op for op in ops if op not in early and op not in last and op not in c.late]
+        self._copy(body, rest, known, {c.second, c.turn})
+        done = build.insert(TileMatmulWait([sum], [sum.type], {"pending": 0}, [], c.second.loc))
+        known[self.body.args[1 + c.slot]] = done.result
+        self._copy(body, [op for op in ops if op in last or op in c.late], known, set())
+        ends = [self._next(known, k) for k in range(len(self.loop.results))]
+        ends += [known.get(v, v) for v in (c.second.operands[0], c.load.result)]
+        self.twins = [(self.before[v], _op(known[v])) for v in self._loads()]
+        build.insert(Yield(ends))
+        return For(operands, [v.type for v in operands[3:]], None, [body], self.loop.loc)
+
+    def _next(self, known: dict[Value, Value], k: int) -> Value:
+        """What a round hands to the next one: of the sum, what the second product adds to."""
+        c = self.chain
+        v = c.second.operands[2] if k == c.slot else self.body.terminator.operands[k]
+        return known.get(v, v)
+
+    def _only_weights(self) -> bool:
+        return [op for op, _ in uses(self.body)[self.chain.second.operands[0]]] == [self.chain.second]
+
+    def _product(
+        self, build: Builder, weights: Value, tile: Value, sum: Value, known: dict[Value, Value]
+    ) -> Value:
+        """The second product, of what a round has carried."""
+        c = self.chain
+        inner = {c.load.result: tile}
+        if c.turn is not None:
+            starts = {v: known.get(v, v) for v in c.turn.operands[1:]}
+            tile = build.insert(clone_op(c.turn, {**starts, **inner})).result
+        factors = [known.get(v, v) for v in c.second.operands[3:]]
+        operands = [weights, tile, sum, *factors]
+        return build.insert(TileMatmul(operands, [sum.type], c.second.attrs, [], c.second.loc)).result
+
+    def _copy(
+        self, out: Region, ops: Iterable[Op], known: dict[Value, Value], without: set[Op | None]
+    ) -> None:
+        for op in ops:
+            if op not in without:
+                out.append(clone_op(op, known))
+
+    def _loads(self) -> list[Value]:
+        return [op.result for op in self.body.ops if isinstance(op, TileLoad)]
+
+
+def _op(value: Value) -> Op:
+    assert isinstance(value.owner, Op)
+    return value.owner
