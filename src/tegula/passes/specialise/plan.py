@@ -10,12 +10,13 @@ from tegula.layout import wgmma_share
 from tegula.ops.roles import WARP_GROUP
 from tegula.ops.tile import TileStore
 from tegula.passes.bulk_access import may_swizzle
-from tegula.passes.select_products import K_STEP, NARROW
+from tegula.passes.product_terms import stored_terms
+from tegula.passes.select_products import ANY_ORDER
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_products import Product, looped
+from tegula.passes.specialise.find_products import Product, looped, turns
 from tegula.passes.specialise.places import bounds_vary, launch_indices
 from tegula.target import CudaTarget
-from tegula.types import TileType, element_bytes, float32
+from tegula.types import TileType, element_bytes, scalar_of
 
 Loads = tuple[Op, ...]
 """The loads that fill one pipe."""
@@ -115,23 +116,22 @@ def _fits(p: Product, groups: int) -> bool:
     a, _, c = (v.type for v in p.op.operands[:3])
     assert isinstance(a, TileType) and isinstance(c, TileType)
     rows, columns = c.shape
-    if columns % COLUMNS or a.shape[1] % K_STEP or not _types_fit(p):
+    if columns % COLUMNS or not _operands_fit(p, a.shape[1]):
         return False
     down, across, high, wide = wgmma_share((rows, columns), groups)
     whole = (ROWS * high * down, COLUMNS * wide * across) == (rows, columns)
     return whole and (bool(p.left) or rows % (ROWS * groups) == 0)
 
 
-def _types_fit(p: Product) -> bool:
-    a, b, c = (v.type for v in p.op.operands[:3])
-    assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
+def _operands_fit(p: Product, depth: int) -> bool:
+    """Whether tensor cores read the operands where they lie."""
+    terms = stored_terms(p.op)
+    if terms is None or scalar_of(p.op.result.type.dtype).bits != terms.sum.bits or depth % terms.depth:  # type: ignore[union-attr]
+        return False
+    turned = [isinstance(v.owner, Op) and turns(v.owner) for v in p.op.operands[:2]]
     loads = [load.result.type for load in (*p.left, *p.right)]
-    return (
-        a.dtype == b.dtype
-        and a.dtype in NARROW
-        and c.dtype is float32
-        and all(isinstance(t, TileType) and may_swizzle(t) for t in loads)
-    )
+    ordered = terms.bits == ANY_ORDER or (bool(p.left) and turned == [False, True])
+    return ordered and all(isinstance(t, TileType) and may_swizzle(t) for t in loads)
 
 
 def _misfit(products: Sequence[Product], choice: Choice) -> str:
@@ -140,10 +140,7 @@ def _misfit(products: Sequence[Product], choice: Choice) -> str:
         assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
         shapes = f"{a.dtype} {_by(a)} times {b.dtype} {_by(b)} to {c.dtype} {_by(c)}"
         if not any(_fits(p, n) for n in range(1, MOST_GROUPS + 1)):
-            return (
-                f"warp groups do not multiply {shapes}: they take 16-bit floats, sums in float32, a multiple of 64 "
-                "rows, of 8 columns and of 16 in between, and rows of 128, 64 or 32 bytes"
-            )
+            return f"warp groups do not multiply {shapes}: docs/schedules.md says which products they take"
     if choice.consumers is not None:
         return f"consumers={choice.consumers} warp groups cannot share the products of this kernel"
     return "no number of warp groups fits all products of this kernel"
