@@ -131,6 +131,52 @@ def left_transposed(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[floa
 
 
 @tg.kernel
+def right_converted(A: tg.array2d[bf16], B: tg.array2d[tg.int8], C: tg.array2d[bf16]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 256), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        b = tg.tile_load(B, shape=(64, 256), offset=(k * 64, j * 256))
+        tg.tile_matmul(a, tg.tile_astype(b, bf16), sum)
+    tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * 128, j * 256))
+
+
+@tg.kernel
+def right_turned_and_converted(A: tg.array2d[bf16], B: tg.array2d[tg.int8], C: tg.array2d[float]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(64, 128), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, k * 64))
+        b = tg.tile_load(B, shape=(128, 64), offset=(j * 128, k * 64))
+        tg.tile_matmul(a, tg.tile_transpose(tg.tile_astype(b, bf16) * bf16(0.5)), sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 128))
+
+
+@tg.kernel
+def left_converted(A: tg.array2d[tg.int8], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 256), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        b = tg.tile_load(B, shape=(64, 256), offset=(k * 64, j * 256))
+        tg.tile_matmul(tg.tile_astype(a, bf16), b, sum)
+    tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * 128, j * 256))
+
+
+@tg.kernel
+def left_masked(A: tg.array2d[bf16], Mask: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+    """The left operand is computed from two tiles."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        mask = tg.tile_load(Mask, shape=(128, 64), offset=(i * 128, k * 64))
+        b = tg.tile_load(B, shape=(64, 128), offset=(k * 64, j * 128))
+        tg.tile_matmul(a * mask, b, sum)
+    tg.tile_store(C, sum, offset=(i * 128, j * 128))
+
+
+@tg.kernel
 def attention(
     Q: tg.array3d[bf16], K: tg.array3d[bf16], V: tg.array3d[bf16], Out: tg.array3d[bf16], scale: float
 ):
@@ -211,14 +257,23 @@ def integers(*shape: int, dtype: Any = bf16, seed: int = 0) -> tg.array:
 
 
 def gemm(
-    m: int, n: int, k: int, dtype: Any = bf16, out: Any = bf16, turned: str = ""
+    m: int, n: int, k: int, dtype: Any = bf16, out: Any = bf16, turned: str = "", right: Any = None
 ) -> Callable[[], list[Any]]:
     def arguments() -> list[Any]:
         a = integers(*((k, m) if "a" in turned else (m, k)), dtype=dtype, seed=m + k)
-        b = integers(*((n, k) if "b" in turned else (k, n)), dtype=dtype, seed=n + k)
+        b = integers(*((n, k) if "b" in turned else (k, n)), dtype=right or dtype, seed=n + k)
         return [a, b, tg.zeros((m, n), dtype=out)]
 
     return arguments
+
+
+def masked() -> list[Any]:
+    return [
+        integers(128, 192),
+        integers(128, 192, seed=1),
+        integers(192, 128, seed=2),
+        tg.zeros((128, 128), dtype=float),
+    ]
 
 
 def heads(count: int, queries: int, keys: int, depth: int) -> Callable[[], list[Any]]:
@@ -238,6 +293,10 @@ LAUNCHES = [
     Launch(with_relu, gemm(128, 256, 512), (1, 1)),
     Launch(with_silu, gemm(128, 256, 128), (1, 1), exact=False),
     Launch(half_transposed, gemm(256, 384, 200, tg.float16, tg.float16, "b"), (2, 3)),
+    Launch(right_converted, gemm(256, 256, 320, right=tg.int8), (2, 1)),
+    Launch(right_turned_and_converted, gemm(64, 256, 192, out=float, turned="b", right=tg.int8), (1, 2)),
+    Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1)),
+    Launch(left_masked, masked, (1, 1)),
     Launch(attention, heads(2, 128, 384, 128), (2, 1), exact=False),
     Launch(attention, heads(1, 128, 128, 128), (1, 1), exact=False),
     Launch(causal_attention, heads(2, 256, 256, 64), (2, 2), exact=False),

@@ -1,7 +1,8 @@
 """The two roles that take the place of a kernel's body: one fetches tiles, the other does all else.
 
 The fetching role is what is left of the kernel when the loads are all that counts: the loops around them, and what
-their places are computed from. It must not need a tile."""
+their places are computed from. It must not need a tile. The multiplying role is the kernel, where tiles are popped, and
+right operands that are converted go through a pipe of its own: tensor cores read them from memory."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufRead, BufView
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.lane import Tid
-from tegula.ops.roles import PipeLoad, PipePop
+from tegula.ops.roles import PipeLoad, PipePop, PipePush
 from tegula.ops.scalar import Const
-from tegula.ops.tile import TileEmpty
+from tegula.ops.tile import TileEmpty, TileLoad
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.specialise.find_products import pipe_load, turns
+from tegula.passes.specialise.wait_late import wait_late
 from tegula.rewrite import clone_op, erase_dead, erase_slots, is_observable, uses
 from tegula.types import BufType, PipeType, TileType, int32
 
@@ -27,16 +29,17 @@ PLACES = (ArrayLoad, ArrayShape, ArrayView, Tid, For, If, While, Yield, PipeLoad
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """A pipe, and the loads that fill it: one, or what a loop starts with and what it loads for its next round."""
+    """A pipe, and the ops whose tiles it carries, loads or conversions: one, or what a loop starts with and what it
+    loads for its next round."""
 
     value: Value
-    loads: tuple[Op, ...]
+    items: tuple[Op, ...]
 
 
 def fetch_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
     """A region that loads to pipes what the kernel loads, in the same order, and does nothing else."""
     region, made = copied(kernel.body.ops)
-    _only_loads(region, {made[load.result].owner: p.value for p in pipes for load in p.loads})
+    _fill(region, {made[op.result].owner: p.value for p in pipes for op in p.items})
     erase_dead(Kernel(kernel.name, (), region, kernel.launch))
     for op in region.walk():
         assert isinstance(op, TileOp)
@@ -53,12 +56,12 @@ def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
     return region, made
 
 
-def _only_loads(region: Region, fills: Mapping[Op | Region | None, Value]) -> None:
-    """Loads fill pipes, and other effects are left out."""
+def _fill(region: Region, fills: Mapping[Op | Region | None, Value]) -> None:
+    """What makes a tile of a pipe fills it, and other effects are left out."""
     kept: list[Op] = []
     for op in region.ops:
         for nested in op.regions:
-            _only_loads(nested, fills)
+            _fill(nested, fills)
         if op in fills:
             empty = TileEmpty([], [op.result.type], {"type": op.result.type}, [], op.loc)
             empty.results, op.results = op.results, empty.results
@@ -80,13 +83,33 @@ def multiply_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
     for op in kernel.body.ops:
         region.append(op)
     for p in pipes:
-        for load in p.loads:
-            _one_ahead(region, p, load)
-        for load in p.loads:
-            assert load.parent is not None
-            if load in load.parent.ops:
-                _popped(region, p.value, load.parent, load.result, load)
+        for op in p.items:
+            if isinstance(op, TileLoad):
+                _one_ahead(region, p, op)
+        for op in p.items:
+            assert op.parent is not None
+            if not isinstance(op, TileLoad):
+                _pushed(region, p.value, op)
+            elif op in op.parent.ops:
+                _popped(region, p.value, op.parent, op.result, op)
     return region
+
+
+def _pushed(role: Region, pipe: Value, op: Op) -> None:
+    """What the op makes goes through the pipe to its users, and the product of it is waited for one round late, so that
+    the next tile is converted beside it."""
+    region = op.parent
+    assert region is not None
+    value, users = op.result, uses(role).get(op.result, [])
+    push = PipePush([pipe, value], [], None, [], op.loc)
+    push.parent = region
+    made, read = _pop(pipe, value.name, op)
+    at = region.ops.index(op) + 1
+    for new in made.ops:
+        new.parent = region
+    region.ops[at:at] = [push, *made.ops]
+    _use(users, read)
+    wait_late(region)
 
 
 def _one_ahead(region: Region, pipe: Pipe, load: Op) -> None:
@@ -100,7 +123,7 @@ def _one_ahead(region: Region, pipe: Pipe, load: Op) -> None:
     if last is None or not isinstance(loop, For) or last.parent is not load.parent:
         raise Declined("a tile is used in this round and in the next", load.loc)
     start = loop.operands[3 + k].owner
-    if start not in pipe.loads or len(uses(region)[loop.operands[3 + k]]) > 1:
+    if start not in pipe.items or len(uses(region)[loop.operands[3 + k]]) > 1:
         raise Declined(
             "a tile that a loop carries starts as something else than a load of its kind", load.loc
         )
@@ -121,22 +144,33 @@ def _popped(role: Region, pipe: Value, region: Region, value: Value, load: Op) -
     if not users or None in tops:
         raise Declined("a tile is loaded and not used there", load.loc)
     at = min(region.ops.index(op) for op in tops if op is not None)
-    made = Region()
-    build = Builder(made, load.loc)
-    t = pipe.type
-    assert isinstance(t, PipeType)
-    tile = build.insert(PipePop([pipe], [BufType(t.dtype, t.shape, "shared")])).result
-    tile.name = value.name or pipe.name
-    read = build.insert(BufRead([tile], [TileType(t.dtype, t.shape)])).result
+    made, read = _pop(pipe, value.name, load)
     for op in made.ops:
         op.parent = region
     if load.parent is region and load.result is value:
         at -= region.ops.index(load) < at
         region.ops.remove(load)
     region.ops[at:at] = made.ops
+    _use(users, read)
+
+
+def _pop(pipe: Value, name: str, item: Op) -> tuple[Region, Value]:
+    """A pop, and the value of the tile."""
+    made = Region()
+    build = Builder(made, item.loc)
+    t = pipe.type
+    assert isinstance(t, PipeType)
+    tile = build.insert(PipePop([pipe], [BufType(t.dtype, t.shape, "shared")])).result
+    tile.name = name or pipe.name
+    return made, build.insert(BufRead([tile], [TileType(t.dtype, t.shape)])).result
+
+
+def _use(users: Sequence[tuple[Op, int]], read: Value) -> None:
+    """Use what was popped in the place of a tile."""
+    assert isinstance(read.owner, Op)
     for op, k in users:
         if turns(op):
-            _turn(op, tile)
+            _turn(op, read.owner.operands[0])
         else:
             op.operands[k] = read
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.control import For
+from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeLoad
 from tegula.ops.scalar import Const
-from tegula.ops.tile import TileLoad, TilePermute, TileSlice
+from tegula.ops.tile import TileLoad, TileMap, TilePermute, TileSlice
 from tegula.passes.overlap import array_root, overlap
 from tegula.passes.specialise.declined import Declined
+from tegula.rewrite import uses
 from tegula.types import ArrayType, TileType
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product, and the loads whose tiles, or their transposes, are its operands: none for an operand that is
-    computed."""
+    """A product, and what makes the tiles that are its operands, or their transposes: loads, or conversions of a loaded
+    right operand. None for a left operand that is computed."""
 
     op: Op
     left: tuple[Op, ...]
@@ -29,15 +30,33 @@ class Product:
 def find_products(kernel: Kernel) -> list[Product]:
     """All products. Declined where none that is repeated has a loaded right operand, or a load cannot go ahead."""
     ops = [op for op in kernel.walk() if isinstance(op, TileMatmul)]
-    found = [Product(op, _loads(op.operands[0]), _loads(op.operands[1])) for op in ops]
+    found = [Product(op, _makers(op.operands[0], False), _makers(op.operands[1], True)) for op in ops]
     if not any(looped(p.op) for p in found):
         raise Declined("there is no loop with a matrix product")
     for p in found:
         if not p.right:
             raise Declined("the right operand of this product is not a tile of an array", p.op.loc)
-        for load in (*p.left, *p.right):
-            _check_load(kernel, load)
+        for op in (*p.left, *p.right):
+            _check_load(kernel, loaded(op))
     return found
+
+
+def other_loads(kernel: Kernel, products: Sequence[Product]) -> list[Op]:
+    """The loads beside products in loops that feed no product as they are, but can be done in advance."""
+    taken = {loaded(op) for p in products for op in (*p.left, *p.right)}
+    homes = dict.fromkeys(p.op.parent for p in products if looped(p.op))
+    found = [op for r in homes if r for op in r.ops if isinstance(op, TileLoad) and op not in taken]
+    users = uses(kernel.body)
+    carried = {op for op in found if any(isinstance(u, Yield) for u, _ in users.get(op.result, []))}
+    return [op for op in found if op not in carried and _may_go_ahead(kernel, op)]
+
+
+def _may_go_ahead(kernel: Kernel, load: Op) -> bool:
+    try:
+        _check_load(kernel, load)
+    except Declined:
+        return False
+    return True
 
 
 def looped(op: Op) -> bool:
@@ -49,8 +68,9 @@ def looped(op: Op) -> bool:
     return False
 
 
-def _loads(value: Value) -> tuple[Op, ...]:
-    """The loads that a tile comes from as it is, or turned around; none if it is anything else as well."""
+def _makers(value: Value, converted: bool) -> tuple[Op, ...]:
+    """The loads that a tile comes from as it is, or turned around, or `converted`; none if it is anything else as
+    well."""
     found: dict[Op, None] = {}
     seen: set[Value] = set()
     queue = [value]
@@ -59,16 +79,39 @@ def _loads(value: Value) -> tuple[Op, ...]:
         if v in seen:
             continue
         seen.add(v)
-        if isinstance(v.owner, TileLoad):
-            found[v.owner] = None
-        elif isinstance(v.owner, Op) and turns(v.owner):
-            queue.append(v.owner.operands[0])
+        owner = v.owner
+        if isinstance(owner, TileLoad) or (converted and isinstance(owner, Op) and converts(owner)):
+            found[owner] = None
+        elif isinstance(owner, Op) and turns(owner):
+            queue.append(owner.operands[0])
         else:
             sources = list(_carried(v))
             if not sources:
                 return ()
             queue += sources
     return tuple(found)
+
+
+def converts(op: Op) -> bool:
+    """Whether an op makes a tile of a loaded one of its region, element by element, and of nothing else."""
+    tiles = [v for v in op.operands if isinstance(v.type, TileType)]
+    if not isinstance(op, TileMap) or len(tiles) != 1:
+        return False
+    source = tiles[0].owner
+    return (
+        isinstance(source, Op)
+        and source.parent is op.parent
+        and (isinstance(source, TileLoad) or converts(source))
+    )
+
+
+def loaded(op: Op) -> Op:
+    """The load behind a conversion, or the load itself."""
+    while not isinstance(op, TileLoad):
+        tile = next(v for v in op.operands if isinstance(v.type, TileType))
+        assert isinstance(tile.owner, Op)
+        op = tile.owner
+    return op
 
 
 def turns(op: Op) -> bool:

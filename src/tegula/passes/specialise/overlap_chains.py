@@ -22,11 +22,11 @@ from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul, TileMatmulWait
 from tegula.ops.scalar import Add, Const, Min
 from tegula.ops.tile import TileLoad, TileMap
-from tegula.passes.specialise.find_products import turns
+from tegula.passes.specialise.find_products import converts, turns
 from tegula.rewrite import clone_op, uses, walk_regions
 
 Twins = list[tuple[Op, Op]]
-"""Loads that fill one pipe: of the first round, and of the others."""
+"""Loads, or conversions of loaded tiles, that fill one pipe: of the first round, and of the others."""
 
 
 def overlap_chains(region: Region) -> Twins:
@@ -237,7 +237,7 @@ class _Overlap:
                 out.append(clone_op(op, known))
 
     def _loads(self) -> list[Value]:
-        return [op.result for op in self.body.ops if isinstance(op, TileLoad)]
+        return [op.result for op in self.body.ops if isinstance(op, TileLoad) or converts(op)]
 
 
 def _op(value: Value) -> Op:

@@ -8,18 +8,18 @@ from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op
 from tegula.layout import wgmma_share
 from tegula.ops.roles import WARP_GROUP
-from tegula.ops.tile import TileStore
+from tegula.ops.tile import TileLoad, TileStore
 from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.product_terms import stored_terms
 from tegula.passes.select_products import ANY_ORDER
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_products import Product, looped, turns
+from tegula.passes.specialise.find_products import Product, loaded, looped, turns
 from tegula.passes.specialise.places import bounds_vary, launch_indices
 from tegula.target import CudaTarget
 from tegula.types import TileType, element_bytes, scalar_of
 
-Loads = tuple[Op, ...]
-"""The loads that fill one pipe."""
+Items = tuple[Op, ...]
+"""The ops whose tiles fill one pipe: loads, or conversions."""
 ROWS, COLUMNS = 64, 8
 """Of the result of one instruction, and what its columns are a multiple of."""
 MOST_GROUPS, MOST_STAGES, LEAST_STAGES = 3, 6, 2
@@ -66,9 +66,9 @@ class Plan:
 
 
 def make_plan(
-    kernel: Kernel, target: CudaTarget, products: Sequence[Product], fed: Sequence[Loads], choice: Choice
+    kernel: Kernel, target: CudaTarget, products: Sequence[Product], fed: Sequence[Items], choice: Choice
 ) -> Plan:
-    """The plan for a kernel whose products are fed by these loads, those of each pipe; Declined if there is none."""
+    """The plan for a kernel whose products are fed by these ops, those of each pipe; Declined if there is none."""
     groups = _groups(target, products, choice)
     stages = _stages(kernel, target, fed, groups, choice)
     persistent = _persistent(kernel, choice)
@@ -82,10 +82,10 @@ def _persistent(kernel: Kernel, choice: Choice) -> bool:
     return possible and choice.persistent is not False
 
 
-def _shared_both_ways(kernel: Kernel, fed: Sequence[Loads]) -> bool:
+def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
     """Whether neighbours along each of the last two dimensions of the launch load some of the same tiles."""
     last = kernel.launch.ndim - 2
-    repeated = [load for loads in fed for load in loads if looped(load)]
+    repeated = [loaded(op) for items in fed for op in items if looped(op)]
     used = [launch_indices((load.operands[0], *load.operands[2:])) for load in repeated]
     return last > 0 and any(last not in u for u in used) and any(last - 1 not in u for u in used)
 
@@ -129,7 +129,7 @@ def _operands_fit(p: Product, depth: int) -> bool:
     if terms is None or scalar_of(p.op.result.type.dtype).bits != terms.sum.bits or depth % terms.depth:  # type: ignore[union-attr]
         return False
     turned = [isinstance(v.owner, Op) and turns(v.owner) for v in p.op.operands[:2]]
-    loads = [load.result.type for load in (*p.left, *p.right)]
+    loads = [op.result.type for op in (*p.left, *p.right)]
     ordered = terms.bits == ANY_ORDER or (bool(p.left) and turned == [False, True])
     return ordered and all(isinstance(t, TileType) and may_swizzle(t) for t in loads)
 
@@ -172,24 +172,25 @@ def _held(products: Sequence[Product]) -> int:
 
 def _budget(target: CudaTarget, groups: int) -> int:
     """Registers that a multiplying thread can have beside one fetching warp group."""
-    threads = WARP_GROUP * (groups + 1)
-    start = min(target.registers_per_thread, target.registers_per_sm // threads) // 8 * 8
-    return min(MOST_REGISTERS, (start * threads - FETCH_REGISTERS * WARP_GROUP) // (groups * WARP_GROUP))
+    start = min(target.registers_per_thread, target.registers_per_sm // (WARP_GROUP * (groups + 1))) // 8 * 8
+    return min(MOST_REGISTERS, (start * (groups + 1) - FETCH_REGISTERS) // groups // 8 * 8)
 
 
 # Stages --------------------------------------------------------------------------------------------------------------
 
 
 def _stages(
-    kernel: Kernel, target: CudaTarget, fed: Sequence[Loads], groups: int, choice: Choice
+    kernel: Kernel, target: CudaTarget, fed: Sequence[Items], groups: int, choice: Choice
 ) -> tuple[int, ...]:
-    """As many as there is memory for: one for what is loaded once a tile, equally many for what is loaded in loops."""
-    repeated = [any(map(looped, loads)) for loads in fed]
-    once = sum(_bytes(loads[0]) for loads, again in zip(fed, repeated, strict=True) if not again)
-    each = sum(_bytes(loads[0]) for loads, again in zip(fed, repeated, strict=True) if again)
+    """As many as there is memory for: one for what is loaded once a tile, two for what is converted, equally many for
+    what is loaded in loops."""
+    fixed = [_fixed_stages(items) for items in fed]
+    sizes = [_bytes(items[0]) for items in fed]
+    once = sum(n * size for n, size in zip(fixed, sizes, strict=True))
+    each = sum(size for n, size in zip(fixed, sizes, strict=True) if not n)
     staging = STAGING_BYTES * groups * len(_stored(kernel))
     room = target.shared_per_block - staging - BARRIER_BYTES - once
-    asked = choice.stages or max((_asked(load) for loads in fed for load in loads), default=0)
+    asked = choice.stages or max((_asked(op) for items in fed for op in items), default=0)
     count = min(room // each, asked or MOST_STAGES)
     if count < min(LEAST_STAGES, asked or LEAST_STAGES):
         raise Declined(
@@ -197,7 +198,14 @@ def _stages(
             f"more than the {target.shared_per_block:,} of a block",
             fed[0][-1].loc,
         )
-    return tuple(count if again else 1 for again in repeated)
+    return tuple(n or count for n in fixed)
+
+
+def _fixed_stages(items: Items) -> int:
+    """Of a pipe that does not get what is left: one tile is converted beside the product of the one before."""
+    if not isinstance(items[0], TileLoad):
+        return LEAST_STAGES
+    return 0 if any(map(looped, items)) else 1
 
 
 def _asked(load: Op) -> int:

@@ -12,15 +12,22 @@ from tegula.ir import Builder, Kernel, Op, Region
 from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeNew, Roles
+from tegula.ops.tile import TileLoad
 from tegula.passes.bulk_access import bulk_loadable
 from tegula.passes.overlap import array_root
 from tegula.passes.release_stages import release_stages
 from tegula.passes.specialise.build_roles import Pipe, copied, fetch_role, multiply_role
 from tegula.passes.specialise.declined import Declined
-from tegula.passes.specialise.find_products import Product, find_products, pipe_load
+from tegula.passes.specialise.find_products import (
+    Product,
+    find_products,
+    loaded,
+    other_loads,
+    pipe_load,
+)
 from tegula.passes.specialise.lane_code import check_lane_code
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
-from tegula.passes.specialise.plan import FETCH_REGISTERS, LEAST_STAGES, Choice, Plan, make_plan
+from tegula.passes.specialise.plan import FETCH_REGISTERS, Choice, Plan, make_plan
 from tegula.passes.specialise.walk_blocks import walk_blocks
 from tegula.source import UNKNOWN, Location
 from tegula.target import CudaTarget
@@ -76,17 +83,22 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     kernel.body.ops = _own(kernel)
     twins = overlap_chains(kernel.body)
     products = find_products(kernel)
-    fed = _fed(kernel, products, twins)
-    plan = make_plan(kernel, target, products, fed, choice)
-    for load in (load for loads in fed for load in loads):
-        _check_copy(kernel, target, load)
-    pipes = [Pipe(_pipe(loads[0], n).result, loads) for loads, n in zip(fed, plan.stages, strict=True)]
+    groups = _groups(kernel, target, products, twins)
+    plan = make_plan(kernel, target, products, groups, choice)
+    _check_copies(kernel, target, products)
     _forget_stages(kernel)
-    roles = [fetch_role(kernel, pipes), multiply_role(kernel, pipes)]
+    pipes = {g: Pipe(_pipe(g[0], n).result, g) for g, n in zip(groups, plan.stages, strict=True)}
+    roles = _roles(kernel, list(pipes.values()))
     if plan.persistent:
         roles = [walk_blocks(kernel, role, plan.raster) for role in roles]
-    _put(kernel, pipes, roles, plan)
+    _put(kernel, list(pipes.values()), roles, plan)
     return plan
+
+
+def _roles(kernel: Kernel, pipes: Sequence[Pipe]) -> list[Region]:
+    """Fetch, multiply."""
+    fetched = [p for p in pipes if isinstance(p.items[0], TileLoad)]
+    return [fetch_role(kernel, fetched), multiply_role(kernel, pipes)]
 
 
 def _own(kernel: Kernel) -> list[Op]:
@@ -104,32 +116,46 @@ def _forget_stages(kernel: Kernel) -> None:
             op.attrs.pop("stages", None)
 
 
-def _fed(kernel: Kernel, products: Sequence[Product], twins: Twins) -> list[tuple[Op, ...]]:
-    """The loads of each pipe, in the order of the kernel: those that feed one operand, and their twins."""
-    groups: list[set[Op]] = []
-    fed = [s for p in products for s in (p.left, p.right) if s]
-    together = [pair for pair in twins if any(load in s for load in pair for s in fed)]
-    for loads in (*fed, *together):
-        joined = set(loads).union(*(g for g in groups if g.intersection(loads)))
-        groups = [g for g in groups if not g.intersection(joined)] + [joined]
+def _groups(
+    kernel: Kernel, target: CudaTarget, products: Sequence[Product], twins: Twins
+) -> list[tuple[Op, ...]]:
+    """What fills each pipe, in the order of the kernel: what makes one operand, the loads behind conversions, and other
+    loads that can be done in advance; twins together."""
+    operands = _joined([s for p in products for s in (p.left, p.right) if s], twins)
+    raw = [{loaded(op) for op in g} for g in operands if not all(isinstance(op, TileLoad) for op in g)]
+    others = [(op,) for op in other_loads(kernel, products) if _copyable(kernel, target, op, False)]
     order = {op: at for at, op in enumerate(kernel.walk())}
-    found = [tuple(sorted(g, key=order.__getitem__)) for g in groups]
-    return sorted(found, key=lambda loads: order[loads[-1]])
+    found = [*operands, *raw, *_joined(others, twins)]
+    return sorted((tuple(sorted(g, key=order.__getitem__)) for g in found), key=lambda g: order[g[-1]])
 
 
-def _check_copy(kernel: Kernel, target: CudaTarget, load: Op) -> None:
-    """Declined for a load that no bulk copy can do."""
-    pipe = _pipe(load, LEAST_STAGES).result
-    if not bulk_loadable(kernel, target, pipe_load(pipe, load), True):
-        raise Declined("no tensor map describes the array that this loads from", load.loc)
+def _check_copies(kernel: Kernel, target: CudaTarget, products: Sequence[Product]) -> None:
+    """Declined for operands that no bulk copy can fetch."""
+    for op in (op for p in products for op in (*p.left, *p.right)):
+        if not _copyable(kernel, target, loaded(op), isinstance(op, TileLoad)):
+            raise Declined("no tensor map describes the array that this loads from", loaded(op).loc)
 
 
-def _pipe(load: Op, stages: int) -> PipeNew:
-    t = load.result.type
+def _copyable(kernel: Kernel, target: CudaTarget, load: Op, swizzled: bool) -> bool:
+    return bulk_loadable(kernel, target, pipe_load(_pipe(load, 1).result, load), swizzled)
+
+
+def _joined(groups: Sequence[tuple[Op, ...]], twins: Twins) -> list[set[Op]]:
+    """Groups that share an op, or have twins of each other, as one."""
+    known = {op for g in groups for op in g}
+    made: list[set[Op]] = []
+    for g in (*groups, *(pair for pair in twins if known.intersection(pair))):
+        joined = set(g).union(*(m for m in made if m.intersection(g)))
+        made = [m for m in made if not m.intersection(joined)] + [joined]
+    return made
+
+
+def _pipe(item: Op, stages: int) -> PipeNew:
+    t = item.result.type
     assert isinstance(t, TileType)
     made = PipeType(t.dtype, t.shape, stages)
-    new = PipeNew([], [made], {"type": made}, [], load.loc)
-    new.result.name = load.result.name or array_root(load.operands[0]).name
+    new = PipeNew([], [made], {"type": made}, [], item.loc)
+    new.result.name = item.result.name or array_root(loaded(item).operands[0]).name
     return new
 
 
