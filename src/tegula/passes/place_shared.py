@@ -73,6 +73,7 @@ def _side_by_side(intervals: list[Interval]) -> Plan:
     offsets: list[int] = []
     top = 0
     for i in intervals:
+        top = -(-top // i.align) * i.align
         offsets.append(top)
         top += i.room
     return Plan(tuple(intervals), tuple(offsets), top)
