@@ -295,6 +295,7 @@ class _Block:
                 "fence.",
                 "setmaxnreg.",
                 "cp.async.bulk.wait_group",
+                "cp.async.bulk.commit_group",
                 "{ .reg .pred P; setp.eq.u32 P, $1, 0; @P pref",
             )
             assert text.startswith(known), text

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assembled, distributed
 from simt import run_together
-from test_products import numbers, wide
+from test_warp_products import numbers, wide
 
 import tegula as tg
 from tegula.backend import ptx
+from tegula.check.schedule import check_schedule
+from tegula.codegen.gpu import lower_kernel
 from tegula.runtime.launch import block_size
+from tegula.target import get_cuda_target
 
 ASSEMBLER = bool(ptx.candidates())
 
@@ -55,9 +58,12 @@ def roles(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
 
 
 def run(kernel: Any, args: list[Any], blocks: int = 1) -> str:
-    """The PTX of a kernel that the model has run."""
+    """The PTX of a kernel that the model has run, and whose schedule is proved."""
     threads = block_size(kernel, None, args)
-    code = lowered(kernel, args, (blocks,), threads)
+    made, parts = distributed(kernel, args, (blocks,), threads)
+    found = check_schedule(made, parts)
+    assert found.proved, found.message
+    code = lower_kernel(made, parts, get_cuda_target())
     for piece, at in zip(code.shared.intervals, code.shared.offsets, strict=True):
         assert at % piece.align == 0, f"{piece.name} lies at {at}"
     run_together(code, kernel, args, (blocks, threads), blocks)
@@ -102,3 +108,55 @@ def test_rows_along_k(a: Any, b: Any, c: Any, k: int, name: str) -> None:
     for ragged in (min(16, k // 2), 5):
         found = check((64, 48, k), a, b, c, (False, True), ragged=ragged)
         assert found == [name] * (k * a.bits // 256)
+
+
+@pytest.mark.parametrize(
+    ("a", "c", "turns"),
+    [
+        (tg.float8_e4m3, tg.float32, (False, False)),
+        (tg.int8, tg.int32, (True, True)),
+        (tg.float32, tg.float32, (False, False)),
+        (tg.float32, tg.float32, (True, True)),
+    ],
+    ids=str,
+)
+def test_other_orders_are_turned_on_the_way_in(a: Any, c: Any, turns: tuple[bool, bool]) -> None:
+    """K is not along the rows of a stage."""
+    k = 32 * 8 // a.bits
+    found = check((64, 64, k), a, a, c, turns)
+    assert len(found) == k * a.bits // 256 and all(x.startswith(f"m64n64k{256 // a.bits}.") for x in found)
+
+
+@pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float8_e4m3, tg.float32], ids=str)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_plain_tiles(dtype: Any, groups: int) -> None:
+    """One operand comes from a pipe, the other is what the role has computed or loaded, in a loop and before it."""
+    k, n = 32 * 8 // dtype.bits * 2, 32
+
+    @tg.kernel
+    def multiply(x: tg.array2d[Any], y: tg.array2d[Any], w: tg.array2d[Any], z: tg.array2d[float]):
+        p = tg.tile_pipe(shape=(128, k), dtype=dtype, stages=2)
+        with tg.role("fetch", warps=4):
+            for i in range(3):
+                tg.tile_pipe_load(p, x, offset=(0, i * k))
+        with tg.role("multiply", warp_groups=groups):
+            fixed = tg.tile_load(w, shape=(n, k))
+            total = tg.tile_zeros(shape=(128, n), dtype=tg.float32)
+            for i in range(3):
+                left = tg.tile_pipe_pop(p)
+                right = tg.tile_load(y, shape=(k, n), offset=(i * k, 0))
+                tg.tile_matmul(left, right, total, precision="tf32")
+                tg.tile_matmul(left, tg.tile_transpose(fixed), total, precision="tf32")
+            tg.tile_store(z, total)
+
+    x, y = numbers(128, 3 * k, dtype=dtype), numbers(3 * k, n, dtype=dtype, seed=1)
+    w, z = numbers(n, k, dtype=dtype, seed=2), tg.zeros((128, n))
+    text = run(multiply, [x, y, w, z])
+    wanted = wide(x) @ (wide(y) + np.tile(wide(w).T, (3, 1)))
+    np.testing.assert_array_equal(wide(z), wanted)
+    assert len(re.findall(r"wgmma\.mma_async", text)) >= 2 * (k * dtype.bits // 256)
+    assert "mma.sync" not in text
+    fences = [m.start() for m in re.finditer(r"fence\.proxy\.async\.shared::cta", text)]
+    assert fences and any(
+        re.search(r"bar(rier)?\.\S*sync", text[at : text.find("wgmma.fence", at)]) for at in fences
+    )

@@ -20,7 +20,7 @@ from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.ops.roles import Roles
 from tegula.passes.groups import group_of
 from tegula.passes.place_shared import Place
-from tegula.types import DType
+from tegula.types import DType, TileType
 
 CONTROL = (If, For, While)
 PRODUCTS = (SharedProduct, RegisterProduct)
@@ -159,7 +159,9 @@ class Program:
             return
         adds = multiplies(op)
         for k, v in enumerate(op.operands):
-            if (env.get(v) or 0) > trace.complete and not (adds and k == 2):
+            if not isinstance(v.type, TileType) or (adds and k == 2):
+                continue
+            if (env.get(v) or 0) > trace.complete:
                 raise Refuted(
                     "in-flight",
                     f"{op.NAME} uses the result of a product that is in flight",

@@ -1,7 +1,8 @@
 """Products of warp groups that add to one accumulator round after round are waited for one round late, so that the
 tensor cores always have one to do; so are the stages that they read released. After the loop comes the last wait.
 
-A product is delayed if its loop carries the accumulator for it alone, and what follows it in the round are releases."""
+A product is delayed if its loop carries the accumulator for it alone, what follows it in the round are releases, and
+the round does not write what it reads."""
 
 from __future__ import annotations
 
@@ -35,6 +36,8 @@ def _product(loop: Op) -> Op | None:
     (product,) = products
     at, users = body.ops.index(product) if product in body.ops else -1, uses(body)
     if at < 0 or product.attrs.get("unit") != "wgmma" or not product.attrs.get("wait", True):
+        return None
+    if product.attrs.get("staged"):
         return None
     carried = product.operands[2]
     if carried not in body.args[1:]:

@@ -1,12 +1,12 @@
-"""Which matrix products the tensor cores of warp groups do, straight from the stages of pipes, or of rings that are
-used by hand.
+"""Which matrix products the tensor cores of warp groups do, and where they read their operands.
 
-The right operand is a stage or its transpose; the left one another, or a tile in registers. Those of 8 and 32
-bits have K along the rows of their stages."""
+Stages of pipes and of rings that are used by hand, and their transposes, are read where they lie, left operands that
+the kernel has computed in registers, where the instructions allow it; other operands go to stages of their own, in
+roles."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.layout import wgmma_share
@@ -20,12 +20,17 @@ from tegula.passes.form_rings import is_by_hand, is_stage
 from tegula.passes.groups import group_of
 from tegula.passes.product_terms import stored_terms
 from tegula.passes.promote_buffers import root
+from tegula.passes.stage_operands import (
+    ANY_ORDER,
+    Place,
+    is_transpose,
+    possible_stage,
+    stage_operands,
+    stages_fit,
+)
 from tegula.rewrite import replace, uses, walk_regions
 from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType
-
-ANY_ORDER = 16
-"""Bits of the elements that tensor cores read from stages with K along the rows or along the columns."""
 
 
 def keep_left_operands(kernel: Kernel, target: CudaTarget, threads: int) -> None:
@@ -55,32 +60,69 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     products may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory. Pipes
     of float32 that only products of tf32 read hold rounded numbers, attribute `rounds`."""
     products = [op for op in kernel.walk() if isinstance(op, SharedProduct | RegisterProduct)]
-    sources = {op: [pipe_of(v) for v in op.operands[:2] if isinstance(v.type, BufType)] for op in products}
-    able = target.tensor_cores == "wgmma"
-    in_parts = _used_in_parts(kernel)
-    chosen = {op for op in products if able and all(sources[op]) and _fits(op, threads)}
-    others = _read_otherwise(kernel)
-    chosen = {op for op in chosen if not (_rounds(op) and others.intersection(sources[op]))}
-    while True:
-        refused = {p for op in products if op not in chosen for p in sources[op]} | in_parts
-        left = {op for op in chosen if not refused.intersection(sources[op])}
-        if left == chosen:
-            break
-        chosen = left
+    found = [op for op in products if target.tensor_cores == "wgmma" and _shape_fits(op, threads)]
+    chosen, staged = _chosen(kernel, target, products, found, with_stages=True)
+    if staged and not stages_fit(kernel, target, list(staged.values())):
+        chosen, staged = _chosen(kernel, target, products, found, with_stages=False)
     for op in products:
-        if op not in chosen:
-            _through_memory(op)
-            continue
-        op.attrs["unit"] = "wgmma"
-    if any(op not in chosen and not op.attrs.get("wait", True) for op in products):
-        _complete(kernel, products)
-    for op in chosen:
-        terms = stored_terms(op)
-        for pipe in sources[op]:
+        if op in chosen:
+            op.attrs["unit"] = "wgmma"
+    for op, k in _in_shared_memory(chosen):
+        pipe, terms = pipe_of(op.operands[k]), stored_terms(op)
+        if (op, k) not in staged:
             assert terms is not None and pipe is not None and isinstance(pipe.owner, Op)
             pipe.owner.attrs["swizzled"] = True
             if terms.left == "tf32":
                 pipe.owner.attrs["rounds"] = True
+    stage_operands(kernel, list(staged.values()))
+    if any(
+        not op.attrs.get("wait", True) and (op not in chosen or op.attrs.get("staged")) for op in products
+    ):
+        _complete(kernel, products)
+    for op in products:
+        if op not in chosen:
+            _through_memory(op)
+
+
+def _chosen(
+    kernel: Kernel, target: CudaTarget, products: Sequence[Op], found: Sequence[Op], with_stages: bool
+) -> tuple[dict[Op, None], dict[tuple[Op, int], Place]]:
+    """The products for warp groups, and the operands that need stages of their own. A pipe that other products
+    multiply from keeps its order."""
+    others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
+    chosen = dict.fromkeys(found)
+    possible: dict[tuple[Op, int], Place] = {}
+    for op, k in _in_shared_memory(chosen) if with_stages else ():
+        place = possible_stage(op, k)
+        if place is not None:
+            possible[op, k] = place
+    while True:
+        refused = {pipe_of(v) for op in products if op not in chosen for v in op.operands[:2]} | in_parts
+        staged = {
+            (op, k): possible.get((op, k))
+            for op, k in _in_shared_memory(chosen)
+            if not _reads_in_place(op, k, others) or pipe_of(op.operands[k]) in refused
+        }
+        left = {op: None for op in chosen if all(staged.get((op, k), True) for k in (0, 1))}
+        if left == chosen:
+            return chosen, {key: place for key, place in staged.items() if place is not None}
+        chosen = left
+
+
+def _in_shared_memory(products: Iterable[Op]) -> list[tuple[Op, int]]:
+    """The operands of products that are buffers."""
+    return [(op, k) for op in products for k in (0, 1) if isinstance(op.operands[k].type, BufType)]
+
+
+def _reads_in_place(op: Op, k: int, others: set[Value | None]) -> bool:
+    """Whether an operand lies in a pipe as the instructions read it, or can. `others`: the pipes whose tiles are read
+    otherwise too, which keep what is rounded for products."""
+    pipe, terms = pipe_of(op.operands[k]), stored_terms(op)
+    if pipe is None or terms is None or not may_swizzle(_stage(pipe)):
+        return False
+    if terms.left == "tf32" and pipe in others:
+        return False
+    return terms.bits == ANY_ORDER or is_transpose(op.operands[k]) == (k == 1)
 
 
 def _complete(kernel: Kernel, products: Sequence[Op]) -> None:
@@ -130,27 +172,14 @@ def _used_in_parts(kernel: Kernel) -> set[Value | None]:
     return found
 
 
-def pipe_of(buffer: Value) -> Value | None:
+def pipe_of(operand: Value) -> Value | None:
     """The pipe that a whole popped tile, or its transpose, came from; or the ring of which it is a stage."""
-    if isinstance(buffer.owner, BufView) and not is_stage(buffer):
-        if not is_transpose(buffer.owner):
-            return None
-        buffer = buffer.owner.operands[0]
-    if isinstance(buffer.owner, PipePop):
-        return buffer.owner.operands[0]
-    return root(buffer) if is_stage(buffer) else None
-
-
-def is_transpose(view: Op) -> bool:
-    """Whether a view shows all of a two-dimensional tile with its dimensions exchanged."""
-    source = view.operands[0].type
-    assert isinstance(source, BufType)
-    return tuple(view.attrs["dims"]) == (1, 0) and tuple(view.attrs["shape"]) == source.shape[::-1]
-
-
-def _rounds(op: Op) -> bool:
-    terms = stored_terms(op)
-    return terms is not None and terms.left == "tf32"
+    if is_transpose(operand) and not is_stage(operand):
+        assert isinstance(operand.owner, Op)
+        operand = operand.owner.operands[0]
+    if isinstance(operand.owner, PipePop):
+        return operand.owner.operands[0]
+    return root(operand) if isinstance(operand.type, BufType) and is_stage(operand) else None
 
 
 def _read_otherwise(kernel: Kernel) -> set[Value | None]:
@@ -160,7 +189,7 @@ def _read_otherwise(kernel: Kernel) -> set[Value | None]:
     used = uses(kernel.body)
     for op in kernel.walk():
         idle = isinstance(op, BufRead) and op.result not in used
-        whole = isinstance(op, BufView) and is_transpose(op)
+        whole = isinstance(op, BufView) and is_transpose(op.result)
         if idle or whole or isinstance(op, SharedProduct | RegisterProduct):
             continue
         for v in op.operands:
@@ -168,19 +197,6 @@ def _read_otherwise(kernel: Kernel) -> set[Value | None]:
             if isinstance(source, PipePop):
                 found.add(source.operands[0])
     return found
-
-
-def _fits(op: Op, threads: int) -> bool:
-    """Whether a product of popped tiles, or of registers and one, fits the instructions."""
-    stages = [v for v in op.operands[:2] if isinstance(v.type, BufType)]
-    return _shape_fits(op, threads) and _order_fits(op) and all(may_swizzle(_stage(v)) for v in stages)
-
-
-def _order_fits(op: Op) -> bool:
-    """Whether K runs along the rows of both stages, where it has to."""
-    terms = stored_terms(op)
-    turned = [isinstance(v.owner, BufView) for v in op.operands[:2]]
-    return terms is not None and (terms.bits == ANY_ORDER or turned == [False, True])
 
 
 def _shape_fits(op: Op, threads: int) -> bool:
@@ -202,7 +218,6 @@ def _rows_fit(op: Op, threads: int) -> bool:
     return t.shape[0] % (64 * groups) == 0
 
 
-def _stage(buffer: Value) -> PipeType | TileType:
-    pipe = pipe_of(buffer)
-    assert pipe is not None and isinstance(pipe.type, PipeType | BufType)
+def _stage(pipe: Value) -> PipeType | TileType:
+    assert isinstance(pipe.type, PipeType | BufType)
     return pipe.type if isinstance(pipe.type, PipeType) else TileType(pipe.type.dtype, pipe.type.shape[1:])

@@ -690,7 +690,9 @@ def _aligned(buffer: Value) -> bool:
         return isinstance(owner, BufNew)
     ring, stage = owner.operands[0], buffer.type
     assert isinstance(ring.type, BufType) and isinstance(stage, BufType)
-    of_pipe = isinstance(ring.owner, BufNew) and ring.owner.attrs.get("pipe")
+    of_pipe = isinstance(ring.owner, BufNew) and (
+        ring.owner.attrs.get("pipe") or ring.owner.attrs.get("swizzled")
+    )
     whole = stage.shape == ring.type.shape[1:] and stage.tile.size * element_bytes(stage.dtype) % 16 == 0
     return bool(of_pipe) and whole and owner.attrs["dims"][:1] == (1,)
 

@@ -18,7 +18,7 @@ from tegula.layout import wgmma_share
 from tegula.ops.buffer import BufView
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.passes.product_terms import Terms, stored_terms
-from tegula.passes.select_products import is_transpose
+from tegula.passes.stage_operands import is_transpose
 from tegula.types import TileType, element_bytes, float32, scalar_of
 
 ROWS = 64
@@ -63,7 +63,7 @@ class Operand:
 def operand(s: GpuState, value: Value, right: bool) -> Operand:
     """A stage, or the transpose of one. K runs along the rows of a left operand's stage, unless it is turned, and of a
     right operand's if it is."""
-    turned = isinstance(value.owner, BufView) and is_transpose(value.owner)
+    turned = is_transpose(value)
     stage = value.owner.operands[0] if turned and isinstance(value.owner, BufView) else value
     view = s.buffers[stage]
     assert isinstance(view, SwizzledView)

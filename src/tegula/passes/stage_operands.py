@@ -1,0 +1,200 @@
+"""Operands that do not lie in shared memory as the tensor cores of warp groups read them are copied to where they do:
+a swizzled stage, which the threads write and fence for the proxy that reads it.
+
+What a tile holds from its definition on is copied there once, all else before each product."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew, BufRead, BufView, BufWrite
+from tegula.ops.roles import PipeNew
+from tegula.ops.schedule import FenceAsync
+from tegula.ops.tile import TileEmpty
+from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.form_rings import is_by_hand
+from tegula.passes.groups import role_of
+from tegula.passes.product_terms import Terms, stored_terms
+from tegula.passes.promote_buffers import root
+from tegula.rewrite import uses
+from tegula.target import CudaTarget
+from tegula.types import BufType, PipeType, TileType, element_bytes, int32
+
+ANY_ORDER = 16
+"""Bits of the elements that tensor cores read from stages with K along the rows or along the columns."""
+RESERVED = 32 << 10
+"""Bytes of shared memory that may be asked for later: for stores, and to exchange elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an operand of a product (0 or 1) goes. `turned`: whether rows of the stage are columns of the operand."""
+
+    product: Op
+    position: int
+    shape: tuple[int, int]
+    turned: bool
+
+    @property
+    def bytes(self) -> int:
+        return self.shape[0] * self.shape[1] * element_bytes(_type(self.product, self.position).dtype)
+
+
+def possible_stage(product: Op, position: int) -> Place | None:
+    """A stage for an operand in shared memory; None where none has rows that can be swizzled, outside roles, and for
+    parts of rings that are used by hand, whose copies would not wait for the threads that read them."""
+    terms = stored_terms(product)
+    if terms is None or role_of(product) is None or is_by_hand(root(product.operands[position])):
+        return None
+    t = _type(product, position)
+    for turned in _orders(product, position, terms):
+        shape = (t.shape[1], t.shape[0]) if turned else (t.shape[0], t.shape[1])
+        if may_swizzle(BufType(t.dtype, shape, "shared")):
+            return Place(product, position, shape, turned)
+    return None
+
+
+def _orders(product: Op, position: int, terms: Terms) -> Iterator[bool]:
+    """Whether the stage is turned, the best first: K along its rows, or as the operand lies."""
+    if terms.bits != ANY_ORDER:
+        yield position == 1
+        return
+    first = is_transpose(product.operands[position])
+    yield from (first, not first)
+
+
+def stages_fit(kernel: Kernel, target: CudaTarget, places: list[Place]) -> bool:
+    """Whether there is surely room for stages beside all else."""
+    total = RESERVED + sum(p.bytes for p in places)
+    for op in kernel.walk():
+        if isinstance(op, BufNew | PipeNew):
+            t = op.result.type
+            assert isinstance(t, BufType | PipeType)
+            count = t.stages if isinstance(t, PipeType) else 1
+            for n in t.shape:
+                count *= n
+            total += count * element_bytes(t.dtype)
+    return total <= target.shared_per_block
+
+
+def stage_operands(kernel: Kernel, places: list[Place]) -> None:
+    """Make the products read stages. Those whose stages are written before each of them are marked, `staged`."""
+    written = _written(kernel)
+    known: dict[tuple[Value, bool, bool], Value] = {}
+    for place in places:
+        product, operand = place.product, place.product.operands[place.position]
+        terms = stored_terms(product)
+        assert terms is not None
+        rounds = terms.left == "tf32"
+        source, turned = _straight(operand, place.turned)
+        made = Region()
+        build = Builder(made, product.loc)
+        if not isinstance(source.owner, BufNew) or source in written:
+            product.attrs["staged"] = True
+            product.operands[place.position] = _copied(build, place, _read(build, source, turned), rounds)
+            _insert(product, made, after=False)
+            continue
+        key = source, place.turned, rounds
+        if key not in known:
+            tile = _read(build, source, True) if turned else source.owner.operands[0]
+            known[key] = _copied(build, place, tile, rounds)
+            _insert(source.owner, made, after=True)
+        product.operands[place.position] = known[key]
+    _drop_unread(kernel, {root(s) for s, _, _ in known})
+
+
+def _straight(operand: Value, turned: bool) -> tuple[Value, bool]:
+    """The same without a transposing view: what is shown, and whether the stage turns that."""
+    if not is_transpose(operand):
+        return operand, turned
+    assert isinstance(operand.owner, Op)
+    return operand.owner.operands[0], not turned
+
+
+def _written(kernel: Kernel) -> set[Value]:
+    """The objects that change after they are made, or are made empty."""
+    found: set[Value] = set()
+    for op in kernel.walk():
+        assert isinstance(op, TileOp)
+        if isinstance(op, BufNew) and not isinstance(op.operands[0].owner, TileEmpty):
+            continue
+        changed = (e.value for e in op.effects() if e.kind != "read")
+        found.update(root(v) for v in changed if v is not None and isinstance(v.type, BufType))
+    return found
+
+
+def _read(build: Builder, buffer: Value, turned: bool) -> Value:
+    """What a buffer holds now, or the transpose of it."""
+    assert isinstance(buffer.type, BufType)
+    if turned:
+        buffer = _view(build, buffer, buffer.type.shape[::-1], (1, 0))
+    assert isinstance(buffer.type, BufType)
+    return build.insert(BufRead([buffer], [buffer.type.tile])).result
+
+
+def _copied(build: Builder, place: Place, tile: Value, rounds: bool) -> Value:
+    """The operand as a view of a new stage that holds the tile."""
+    t = tile.type
+    assert isinstance(t, TileType)
+    whole = TileType(t.dtype, (1, *t.shape))
+    empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
+    attrs = {"storage": "shared", "swizzled": True}
+    ring = build.insert(BufNew([empty], [BufType(t.dtype, whole.shape, "shared")], attrs)).result
+    ring.name = tile.name or "operand"
+    stage = _view(build, ring, t.shape, (1, 2))
+    build.insert(BufWrite([stage, tile], [], {"rounds": rounds}))
+    build.insert(FenceAsync())
+    return _view(build, stage, t.shape[::-1], (1, 0)) if place.turned else stage
+
+
+def _view(build: Builder, buffer: Value, shape: tuple[int, ...], dims: tuple[int, ...]) -> Value:
+    assert isinstance(buffer.type, BufType)
+    zero = build.insert(S.Const([], [int32], {"type": int32, "value": 0})).result
+    attrs = {"shape": shape, "dims": dims, "steps": (1,) * len(dims)}
+    t = BufType(buffer.type.dtype, shape, "shared")
+    return build.insert(BufView([buffer, *[zero] * len(buffer.type.shape)], [t], attrs)).result
+
+
+def _insert(at: Op, made: Region, after: bool) -> None:
+    region = at.parent
+    assert region is not None
+    for op in made.ops:
+        op.parent = region
+    k = region.ops.index(at) + after
+    region.ops[k:k] = made.ops
+
+
+def _drop_unread(kernel: Kernel, objects: set[Value]) -> None:
+    """Remove those of the objects that nothing but idle views and reads show any more."""
+    while True:
+        used = uses(kernel.body)
+        idle = [
+            op for op in kernel.walk()
+            if isinstance(op, BufView | BufRead | BufNew) and op.result not in used
+            and root(op.result if isinstance(op, BufNew) else op.operands[0]) in objects
+        ]  # fmt: skip
+        if not idle:
+            return
+        for op in idle:
+            assert op.parent is not None
+            op.parent.ops.remove(op)
+
+
+def is_transpose(buffer: Value) -> bool:
+    """Whether a buffer is a view of all of a two-dimensional tile with its dimensions exchanged."""
+    view = buffer.owner
+    if not isinstance(view, BufView):
+        return False
+    source = view.operands[0].type
+    assert isinstance(source, BufType)
+    return tuple(view.attrs["dims"]) == (1, 0) and tuple(view.attrs["shape"]) == source.shape[::-1]
+
+
+def _type(product: Op, position: int) -> BufType:
+    t = product.operands[position].type
+    assert isinstance(t, BufType)
+    return t
