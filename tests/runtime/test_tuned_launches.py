@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pretend_driver import PretendDriver
 
 import tegula as tg
+from tegula.runtime.config import config
 from tegula.tune import clock
 
 
@@ -41,7 +43,9 @@ def run_grow(blocks: int, threads: int, data: bytes) -> None:
 
 
 @pytest.fixture
-def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> PretendDriver:
+def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> PretendDriver:
+    """With a cache in which no choice is kept yet."""
+    monkeypatch.setattr(config, "kernel_cache_dir", str(tmp_path))
     pretended.kernels["kernel"] = run_add
     monkeypatch.setattr(clock, "PAUSE", 0.0)
     return pretended
@@ -90,3 +94,16 @@ def test_tuning_in_a_recording_is_refused(driver: PretendDriver) -> None:
     c.zero_()
     tg.capture_launch(recorded.graph)
     np.testing.assert_array_equal(c.numpy(), np.arange(1000) * 2.0)
+
+
+def test_a_candidate_that_ends_all_work_is_named(driver: PretendDriver) -> None:
+    def fault(blocks: int, threads: int, data: bytes) -> None:
+        run_add(blocks, threads, data)
+        driver.sticky = 700 if threads == 160 else 0
+
+    driver.kernels["kernel"] = fault
+    kernel = tg.autotune(block_dim=[192, 160, 224])(add)
+    a, b, c = arrays()
+    wanted = "candidate block_dim=160 ends all work on cuda:0: an access outside of any array in kernel 'add'"
+    with pytest.raises(tg.TuningError, match=wanted):
+        tg.launch(kernel, 1000, [a, b], [c])

@@ -6,6 +6,7 @@ import io
 import sys
 import threading
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,12 @@ from tegula.tune import Tuned, tuned
 
 ROUNDS, FACTOR, SKIPPED, MISSING = 1, 2.0, 0, 1
 N = 1000
+
+
+@pytest.fixture(autouse=True)
+def fresh_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In which no choice is kept yet."""
+    monkeypatch.setattr(config, "kernel_cache_dir", str(tmp_path))
 
 
 @tg.func
@@ -332,6 +339,32 @@ def test_gradients_of_the_chosen_kernel() -> None:
         tg.launch(kernel, 2, [x], [y])
     tape.backward(grads={y: tg.ones(2)})
     assert x.grad.numpy().tolist() == [2.0, 2.0]
+
+
+def test_gradients_through_a_kernel_that_is_tuned_on_the_way() -> None:
+    """What is tuned is not recorded, and what was recorded before stays valid."""
+    kernel = tg.autotune(ROUNDS=[1, 2, 3], FACTOR=[3.0])(scale)
+    x, y, z = (tg.array([1.0, 2.0], dtype=float, requires_grad=True) for _ in range(3))
+    with tg.Tape() as tape:
+        tg.launch(scale, 2, [x], [y])
+        tg.launch(kernel, 2, [y], [z])
+    tape.backward(grads={z: tg.ones(2)})
+    assert x.grad.numpy().tolist() == [6.0, 6.0]
+
+
+@pytest.mark.parametrize("dtype", [tg.vec3, tg.int8, tg.bool, tg.float8_e4m3, tg.float64, tg.mat22])
+def test_elements_of_any_type(dtype: Any) -> None:
+    @tg.kernel
+    def move(x: tg.array1d[Any], y: tg.array1d[Any]):
+        i = tg.tid()
+        if i >= SKIPPED:
+            y[i] = x[i]
+
+    kernel = tg.autotune(SKIPPED=[0, 5, 0])(move)
+    x, y = tg.ones(9, dtype=dtype), tg.zeros(9, dtype=dtype)
+    with pytest.warns(RuntimeWarning, match="SKIPPED=5"):
+        tg.launch(kernel, 9, [x], [y])
+    np.testing.assert_array_equal(y.numpy().astype(float), x.numpy().astype(float))
 
 
 def test_arrays_of_numpy() -> None:

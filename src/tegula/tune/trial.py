@@ -15,7 +15,6 @@ from tegula.runtime.array import array, clone, copy
 from tegula.runtime.compile import trace
 from tegula.runtime.device import Device
 from tegula.runtime.launch import block_size, launch, launch_tiled, plan
-from tegula.runtime.recording import recording
 from tegula.runtime.resolve import overlaps, wanted_form
 from tegula.tune.candidates import BLOCK, Candidate, called
 from tegula.tune.results import Result
@@ -131,12 +130,10 @@ def touched(kernels: Sequence[Kernel]) -> tuple[set[int], set[int]]:
     return written, read
 
 
-class Untaped:
-    """No tape takes note of what happens to arrays inside."""
+def is_lost(device: Device) -> bool:
+    """Whether a kernel did something after which nothing runs on the device in this process."""
+    if not device.is_cuda:
+        return False
+    from tegula.runtime.cuda.context import context
 
-    def __enter__(self) -> None:
-        self.on = recording.on
-        recording.on = False
-
-    def __exit__(self, *exception: object) -> None:
-        recording.on = self.on
+    return context(device.ordinal).fault is not None

@@ -19,9 +19,9 @@ from tegula.tune.candidates import Candidate, Values, called, combinations, desc
 from tegula.tune.clock import ROUNDS, clock_for, timed
 from tegula.tune.memory import Memory, described_device, digest
 from tegula.tune.progress import Progress
-from tegula.tune.report import Outcome, Report, reasons
+from tegula.tune.report import Outcome, Report, first_line, reasons
 from tegula.tune.results import Result, agreeing
-from tegula.tune.trial import Request, Trial, Untaped
+from tegula.tune.trial import Request, Trial, is_lost
 
 DIVISORS = 10
 """Lengths that differ in a power of two that divides them, up to 2**10, are of different classes."""
@@ -84,8 +84,7 @@ class Tuned(KernelChoice):
         """The candidate to run for launches of a class. Threads that launch at the same time wait for one to tune."""
         with self._lock:
             if kind not in self._chosen:
-                with Untaped():
-                    report = self._report(request)
+                report = self._report(request)
                 self.reports.append(report)
                 self._chosen[kind] = report.outcomes[report.chosen].candidate
         return self._chosen[kind]
@@ -198,6 +197,10 @@ class Tuned(KernelChoice):
                 try:
                     results[k] = trial.result(candidates[k], lambda: synchronize_device(device))
                 except TegulaError as error:
+                    if is_lost(device):
+                        what = f"kernel {self.name}: candidate {candidates[k]} ends all work on {device}"
+                        help = "leave it out, and start a new process"
+                        raise TuningError(f"{what}: {first_line(str(error))}", help) from error
                     report.outcomes[k].dropped = str(error)
                 progress.advance()
             right = self._agreeing(results, report)
@@ -209,8 +212,9 @@ class Tuned(KernelChoice):
                 report.outcomes[k].seconds = seconds
             report.chosen = right[found.index(min(found))]
         finally:
-            trial.restore()
-            synchronize_device(device)
+            if not is_lost(device):
+                trial.restore()
+                synchronize_device(device)
 
     def _agreeing(self, results: Mapping[int, Result], report: Report) -> list[int]:
         """The candidates whose results most agree on; the others are dropped, with a warning. TuningError where there
