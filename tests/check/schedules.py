@@ -111,6 +111,28 @@ def chain(stages: int = 2) -> Any:
     return squares
 
 
+def adding(stages: int = 2) -> Any:
+    """A product that is added to its result, twice, by bulk copies."""
+
+    @tg.kernel
+    def twice(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
+        left = tg.tile_pipe(shape=(BM, BK), dtype=bf16, stages=stages)
+        right = tg.tile_pipe(shape=(BK, BN), dtype=bf16, stages=stages)
+        with tg.ws(0):
+            for _r in range(2):
+                for k in range(n):
+                    tg.tile_pipe_load(left, a, offset=(0, k * BK))
+                    tg.tile_pipe_load(right, b, offset=(k * BK, 0))
+        with tg.ws(1, 2):
+            for _r in range(2):
+                acc = tg.tile_zeros(shape=(BM, BN), dtype=tg.float32)
+                for _k in range(n):
+                    tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), acc)
+                tg.tile_atomic_add(c, acc)
+
+    return twice
+
+
 # Mutations -----------------------------------------------------------------------------------------------------------
 
 Spoil = Callable[[Kernel, Distribution], None]

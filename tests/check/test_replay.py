@@ -10,7 +10,20 @@ import numpy as np
 import pytest
 import test_by_hand as by_hand
 from replays import failure, ready, some
-from schedules import Spoil, before, chain, count, drop, flip, gemm, last, lowered, on_top, two_producers
+from schedules import (
+    Spoil,
+    adding,
+    before,
+    chain,
+    count,
+    drop,
+    flip,
+    gemm,
+    last,
+    lowered,
+    on_top,
+    two_producers,
+)
 
 import tegula as tg
 from tegula.check.schedule import check_schedule
@@ -66,6 +79,13 @@ def test_a_chain_in_many_orders(n: int) -> None:
     a, b, c, _ = args = of_chain(n)
     stored(chain(), args)
     assert np.array_equal(c, a.astype(np.float32) ** 2 @ b.astype(np.float32))
+
+
+def test_additions_in_many_orders() -> None:
+    a, b, c, n = of_chain(3)
+    c += 1
+    stored(adding(), [a, b, c, n])
+    assert np.array_equal(c, 1 + 2 * (a.astype(np.float32) @ b.astype(np.float32)))
 
 
 def test_two_producers_in_many_orders() -> None:

@@ -136,7 +136,8 @@ class BulkLoad(ScheduleOp):
 class BulkStore(ScheduleOp):
     """A tile goes to an array through a staging buffer, in pieces: the threads of a warp group write a piece, one of
     them starts its copy, and the next but one waits until the copy has read it. What lies outside the array is
-    dropped. Operands: staging buffer, array, tile, one offset (int32) per dimension."""
+    dropped. Operands: staging buffer, array, tile, one offset (int32) per dimension; with attribute `adds` the copies
+    add to the array, each element atomically."""
 
     __slots__ = ()
     NAME = "bulk.store"
@@ -152,7 +153,7 @@ class BulkStore(ScheduleOp):
         return []
 
     def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[1]),)
+        return (Effect("atomic" if self.attrs.get("adds") else "write", self.operands[1]),)
 
 
 class BulkPut(ScheduleOp):

@@ -11,6 +11,7 @@ from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.base import TileOp
 from tegula.ops.roles import PipeLoad, pipe_type
 from tegula.ops.scalar import Const
+from tegula.ops.tile import TileAtomic
 from tegula.passes.overlap import array_root
 from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, PipeType, TileType, components, element_bytes, int32
@@ -54,8 +55,9 @@ def bulk_loadable(kernel: Kernel, target: CudaTarget, op: PipeLoad, swizzled: bo
 
 
 def bulk_storable(kernel: Kernel, target: CudaTarget, op: Op, piece: TileType) -> bool:
-    """Whether a store of a tile can be bulk copies of swizzled pieces."""
-    return _fits(kernel, target, [op.operands[0], *op.operands[2:]], boxes(piece, True), "write")
+    """Whether a store of a tile, or an addition to an array, can be bulk copies of swizzled pieces."""
+    kind = "atomic" if isinstance(op, TileAtomic) else "write"
+    return _fits(kernel, target, [op.operands[0], *op.operands[2:]], boxes(piece, True), kind)
 
 
 def bulk_reachable(

@@ -1,5 +1,6 @@
 """Stores of what warp groups have multiplied go through shared memory to bulk copies, piece by piece, where a tensor
-map can describe the array: a thread holds scattered pairs of elements, and a copy writes whole rows."""
+map can describe the array: a thread holds scattered pairs of elements, and a copy writes whole rows. Additions to an
+array whose previous elements nobody asks for go the same way, by copies that add."""
 
 from __future__ import annotations
 
@@ -9,15 +10,18 @@ from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import BulkStore, BulkWait
-from tegula.ops.tile import TileEmpty, TileStore
+from tegula.ops.tile import TileAtomic, TileEmpty, TileStore
 from tegula.passes.assign_layouts import Layouts
 from tegula.passes.bulk_access import bulk_storable
 from tegula.passes.groups import group_of, role_of
+from tegula.rewrite import uses
 from tegula.target import CudaTarget
-from tegula.types import BufType, TileType, element_bytes
+from tegula.types import BufType, TileType, bfloat16, element_bytes, float16, float32
 
 PIECE_ROWS, PIECE_BYTES = 64, 128
 """Of the part of a tile that one copy takes: what a warp group holds below each other, and a swizzled row."""
+ADDED = (float32, float16, bfloat16)
+"""What copies add as threads do: each sum rounded to the nearest number, subnormal float32 numbers being 0."""
 COPIES = 2
 """Pieces of a warp group on their way at once."""
 
@@ -25,11 +29,18 @@ COPIES = 2
 def stage_stores(kernel: Kernel, target: CudaTarget, layouts: Layouts, threads: int) -> None:
     """Rewrite the kernel in place."""
     homes: dict[Region, list[Op]] = {}
+    used = uses(kernel.body)
     for op in kernel.walk():
-        if isinstance(op, TileStore) and _staged(kernel, target, op, layouts, threads):
+        adds = isinstance(op, TileAtomic) and op.result not in used and _may_add(op)
+        if (isinstance(op, TileStore) or adds) and _staged(kernel, target, op, layouts, threads):
             homes.setdefault(role_of(op) or kernel.body, []).append(op)
     for region, stores in homes.items():
         _rewrite(region, stores, group_of(region, threads).warp_groups)
+
+
+def _may_add(op: TileAtomic) -> bool:
+    t = op.result.type
+    return op.attrs["op"] == "add" and isinstance(t, TileType) and t.dtype in ADDED
 
 
 def piece_of(tile: TileType) -> TileType:
@@ -65,9 +76,8 @@ def _rewrite(region: Region, stores: list[Op], groups: int) -> None:
             ).result
             buffers[piece].name = "staging"
         assert op.parent is not None
-        copy = BulkStore(
-            [buffers[piece], op.operands[0], op.operands[1], *op.operands[2:]], [], None, [], op.loc
-        )
+        operands = [buffers[piece], op.operands[0], op.operands[1], *op.operands[2:]]
+        copy = BulkStore(operands, [], {"adds": isinstance(op, TileAtomic)}, [], op.loc)
         copy.parent = op.parent
         op.parent.ops[op.parent.ops.index(op)] = copy
     for op in made.ops:

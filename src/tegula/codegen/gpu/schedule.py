@@ -249,7 +249,7 @@ def bulk_store(s: GpuState, op: Op) -> None:
         )
 
         def start(source: str = source, place: list[str] = place) -> None:
-            _start_store(s, array, map_at, source, place)
+            _start_store(s, array, map_at, source, place, op.attrs.get("adds", False))
             asm(s, "cp.async.bulk.commit_group;", [])
 
         when(s, one, start)
@@ -267,10 +267,13 @@ def _meet(s: GpuState, number: str) -> None:
     s.code.line(f"call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 {barrier}, i32 {WARP_GROUP})")
 
 
-def _start_store(s: GpuState, array: Value, map_at: str, source: str, offsets: list[str]) -> None:
+def _start_store(
+    s: GpuState, array: Value, map_at: str, source: str, offsets: list[str], adds: bool = False
+) -> None:
     place = _coordinates(s, array, offsets)
     names = ", ".join(f"${2 + d}" for d in range(len(place)))
-    text = f"cp.async.bulk.tensor.{len(place)}d.global.shared::cta.bulk_group [$0, {{{names}}}], [$1];"
+    kind = f"tensor.{len(place)}d.global.shared::cta{'.add' if adds else ''}"
+    text = f"cp.{'reduce.' if adds else ''}async.bulk.{kind}.bulk_group [$0, {{{names}}}], [$1];"
     asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in place)])
 
 

@@ -65,7 +65,10 @@ class Values:
         else:
             value = np.full(t.shape, 255, np.uint8).astype(to_numpy(scalar_of(t.dtype)))
         inside, at = window(machine, op, t, op.operands[1], op.operands[3:])
-        machine.group(op.operands[1])[at] = value[inside]
+        if op.attrs.get("adds"):
+            machine.group(op.operands[1])[at] += value[inside]
+        else:
+            machine.group(op.operands[1])[at] = value[inside]
 
     def of(self, term: Term) -> Any:
         """The tile, or what else a term stands for."""

@@ -1,0 +1,80 @@
+"""Additions to arrays by bulk copies: what warp groups have multiplied, where nobody asks what was there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_code import assembled, distributed, lowered
+
+import tegula as tg
+from tegula.backend import ptx
+from tegula.check.schedule import check_schedule
+from tegula.runtime.launch import block_size
+
+M, N, K, HALF = 128, 128, 64, tg.bfloat16
+
+
+def adding(dtype: Any, keep: bool = False) -> Any:
+    """Partial sums of a block's share of K, added to the result. `keep`: what was there goes to another array."""
+
+    @tg.kernel
+    def split(
+        a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[dtype], before: tg.array2d[dtype], steps: int
+    ):
+        block = tg.tid()
+        left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=3)
+        right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=3)
+        with tg.ws(0):
+            for k in range(steps):
+                tg.tile_pipe_load(left, a, offset=(0, (block * steps + k) * K))
+                tg.tile_pipe_load(right, b, offset=((block * steps + k) * K, 0))
+        with tg.ws(1, 2):
+            total = tg.tile_zeros(shape=(M, N))
+            for _k in range(steps):
+                tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+            old = tg.tile_atomic_add(c, tg.tile_astype(total, dtype))
+            if keep:
+                tg.tile_store(before, old)
+
+    return split
+
+
+def made_of(kernel: Any, dtype: Any, align: bool = True) -> tuple[Any, Any, str, Any]:
+    wide = tg.zeros((M, N + 2), dtype=dtype)
+    c = tg.zeros((M, N), dtype=dtype) if align else wide[:, 1:-1]
+    args = [
+        tg.zeros((M, 4 * K), dtype=HALF),
+        tg.zeros((4 * K, N), dtype=HALF),
+        c,
+        tg.zeros((M, N), dtype=dtype),
+        2,
+    ]
+    threads = block_size(kernel, None, args)
+    made, parts = distributed(kernel, args, (2,), threads)
+    code = lowered(kernel, args, (2,), threads)
+    return made, parts, *assembled(code)
+
+
+@pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16, tg.float16], ids=str)
+def test_sums_are_added_by_copies(dtype: Any) -> None:
+    made, parts, text, cubin = made_of(adding(dtype), dtype)
+    assert check_schedule(made, parts).proved
+    wide = 32 if dtype is tg.float32 else 64
+    pieces = N // wide
+    assert text.count("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group") == pieces
+    assert "red.global" not in text and "atom.global" not in text
+    start = text.index("cp.reduce")
+    assert text.rindex("fence.proxy.async", 0, start) > text.rindex(
+        "st.shared" if wide == 32 else "stmatrix", 0, start
+    )
+    assert "cp.async.bulk.commit_group" in text[start:] and "cp.async.bulk.wait_group 0;" in text[start:]
+    if ptx.candidates():
+        assert cubin.spill_bytes == 0
+
+
+@pytest.mark.parametrize(("keep", "align"), [(True, True), (False, False)])
+def test_threads_add_where_copies_cannot(keep: bool, align: bool) -> None:
+    """Where the previous elements are used, or no tensor map describes the array."""
+    _, _, text, _ = made_of(adding(tg.float32, keep), tg.float32, align)
+    assert "cp.reduce" not in text and "atom.global.add.f32" in text
