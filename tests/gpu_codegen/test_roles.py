@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tegula.backend.llvm import compile_ptx
 from tegula.codegen.gpu import GpuCode
 from tegula.runtime.launch import block_size
 
+TESTS = Path(__file__).parents[1]
 M, N, K, STAGES = 128, 128, 64, 3
 HALF = tg.bfloat16
 
@@ -217,6 +219,13 @@ def test_tiles_of_different_roles_and_stages_share_no_bytes(texts: Texts) -> Non
             assert x + a.size <= y or y + b.size <= x
 
 
+def test_the_bytes_of_barriers_are_theirs_to_the_end(texts: Texts) -> None:
+    for code, _ in texts.values():
+        end = max(i.end for i in code.shared.intervals)
+        barriers = [i for i in code.shared.intervals if i.name.endswith((".full", ".empty"))]
+        assert len(barriers) >= 2 and all(i.end == end for i in barriers)
+
+
 def test_arrays_that_no_tensor_map_describes_are_copied_by_threads() -> None:
     code = code_of(product, [*arrays(HALF, HALF, HALF, align=False), 4])
     assert not code.maps
@@ -244,3 +253,21 @@ def test_the_assembler_has_no_complaint(texts: Texts, name: str) -> None:
     code, _ = texts[name]
     _, made = assembled(code)
     assert made.spill_bytes == 0
+
+
+def test_the_page_names_tests_that_exist() -> None:
+    page = (TESTS.parent / "docs" / "hopper.md").read_text()
+    here = Path(__file__).read_text()
+    for name in set(re.findall(r"`(test_\w+)`", page)):
+        assert f"def {name}(" in here, name
+    for path in set(re.findall(r"tests/[\w/]+(?:\.py)?", page)):
+        assert (TESTS.parent / path).exists(), path
+    mutants = (TESTS / "check" / "test_mutants.py").read_text()
+    for said in (
+        "one barrier for two announcements",
+        "staging in a stage's bytes",
+        "stores on their way at the end",
+    ):
+        assert said in page and f'"{said}"' in mutants
+    for program in set(re.findall(r"role_registers_\w+", page)):
+        assert (TESTS / "errors" / "programs" / f"{program}.py").exists(), program
