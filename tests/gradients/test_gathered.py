@@ -262,6 +262,43 @@ def test_gradients_of_short_weights_are_rounded_once(dtype: Any) -> None:
         assert (off <= step * np.abs(wanted) + 1e-6 * size).all()
 
 
+@tg.kernel
+def picked_rows(x, at: tg.array[int], y):
+    """An embedding: which rows are read is not known."""
+    i = tg.tid()
+    tg.tile_store(y[i], tg.tile_load(x[at[i]], shape=8) * tg.tile_load(x, shape=(1, 8), offset=(at[i], 2))[0])
+
+
+@tg.kernel
+def picked_elements(x, at: tg.array[int], y):
+    i = tg.tid()
+    y[i] = x[at[i], 1] * x[at[i], 2]
+
+
+@pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float16])
+def test_what_atomics_add_is_rounded_once_too(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    n = 2000
+    at = rng.integers(0, 3, n)
+    x, index = leaf(rng.integers(-2, 3, (3, 10)), dtype), tg.array(at, dtype=int)
+    y, z = (tg.zeros(s, dtype=dtype, requires_grad=True) for s in ((n, 8), n))
+    g, h = rng.integers(0, 2, (n, 8)), rng.integers(0, 2, n)
+    x.grad.fill_(1.0)
+    with tg.Tape() as tape:
+        tg.launch_tiled(picked_rows, n, inputs=[x, index], outputs=[y], block_dim=8)
+        tg.launch(picked_elements, n, inputs=[x, index], outputs=[z], block_dim=32)
+    tape.backward(grads={y: g, z: h})
+    value, wanted = x.numpy().astype(np.float64), np.ones((3, 10))
+    for k, j in enumerate(at):
+        wanted[j, 1] += value[j, 2] * h[k]
+        wanted[j, 2] += value[j, 1] * h[k]
+    wanted = wanted.astype(np.float32).astype(x.numpy().dtype).astype(np.float64)
+    for k, j in enumerate(at):
+        wanted[j, :8] += value[j, 2:10] * g[k]
+        wanted[j, 2:10] += value[j, :8] * g[k]
+    np.testing.assert_array_equal(x.grad.numpy(), wanted.astype(np.float32).astype(x.numpy().dtype))
+
+
 # Where no grid owns the tiles ----------------------------------------------------------------------------------------
 
 

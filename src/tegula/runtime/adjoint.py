@@ -208,8 +208,10 @@ def launches(
             for p in step.partials:
                 if p not in rows:
                     rows[p] = wrap(allocate(made.numbers(p.shape), p.dtype, where), p.dtype, where)
+                    if p.zeroed:
+                        rows[p].zero_()
             extra = (*made.numbers(step.counts), *(rows[p] for p in step.partials))
-            shape = tuple(dims) if step.grid is None else (*made.numbers(step.grid), dims[-1])
+            shape = tuple(dims) if step.grid is None else (*made.numbers(step.grid), step.kernel.launch.block_dim)
             if 0 not in shape:
                 steps[0].adjoint.launched.append(part.of(step))
                 yield part.of(step), shape, (*args, *extra)

@@ -30,6 +30,7 @@ from tegula.passes.gradient.partials import (
 )
 from tegula.passes.gradient.steps import Dim, Extent, Partials, Share, Step, Times, known_to_host
 from tegula.passes.gradient.sums import SumBuilder, constant, summed_in
+from tegula.passes.gradient.widen import widen
 from tegula.passes.window import apart, moves_on, window
 from tegula.rewrite import clone_op, erase_dead
 from tegula.types import ArrayType, TileType, int32, scalar_of
@@ -55,8 +56,9 @@ def gather(adjoint: Kernel, arrays: Sequence[Value], ordered: bool) -> list[Step
     verify(adjoint)
     if steps and len(adjoint.body.ops) == 1:
         return steps
-    shared = share_out(adjoint, arrays, ordered)
-    return [*steps, *(shared or [Step(adjoint, tuple(adjoint.params))])]
+    positions = [adjoint.params.index(a) for a in arrays]
+    rest, *sums = share_out(adjoint, arrays, ordered) or [Step(adjoint, tuple(adjoint.params))]
+    return [*steps, *widen(rest, positions), *sums]
 
 
 def _of_array(adjoint: Kernel, array: Value) -> list[Step]:

@@ -132,7 +132,7 @@ def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
 def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dims: int) -> Kernel:
     """A kernel of an adjoint, launched over so many dimensions of blocks."""
     launch = LaunchClass(dims + 1, adjoint.launch.block_dim, (True,) * dims + (False,), True, False)
-    access = [*adjoint.access, *(None for _ in names[len(adjoint.access) :])]
+    access = [*adjoint.access, *(None for _ in names)][: len(names)]
     kernel = Kernel(name, names, body, launch, access, adjoint.loc)
     verify(kernel)
     simplify(kernel)

@@ -47,13 +47,14 @@ Extent = Dim | Share | Times | Value | int
 
 
 class Partials:
-    """An array that lives as long as the adjoint runs, of sums that a later step adds up: one row for each share."""
+    """An array that lives as long as the adjoint runs, of sums that a later step adds up; `zeroed`: zeros at first."""
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("dtype", "shape", "zeroed")
 
-    def __init__(self, dtype: DType, shape: tuple[Extent, ...]) -> None:
+    def __init__(self, dtype: DType, shape: tuple[Extent, ...], zeroed: bool = False) -> None:
         self.dtype = dtype
         self.shape = shape
+        self.zeroed = zeroed
 
 
 @dataclass(frozen=True, slots=True)
