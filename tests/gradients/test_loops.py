@@ -213,6 +213,8 @@ def test_accumulations_keep_nothing_and_repeat_nothing() -> None:
     check(products, (1, 32), random(8, 24), random(24, 4), zeros(8, 4))
     text = adjoint_ir(products)
     assert "buf." not in text
+    (adjoint,) = products.adjoints.values()
+    assert "kept for the gradient: nothing" in adjoint.explain()
     assert text.count(" = for ") + text.count("  for ") == 1
     assert text.count("tile.matmul") == 2
 
@@ -229,6 +231,12 @@ def test_what_is_carried_is_kept_within_bounds() -> None:
     kept = re.findall(r"buf<float64,\[([\d,]*)\],register> = buf.new", adjoint_ir(recurrent))
     assert kept == ["62,32", "62", "62,32", "62"]
     assert sum(8 * math.prod(map(int, shape.split(","))) for shape in kept) <= KEPT_BYTES
+    (adjoint,) = recurrent.adjoints.values()
+    lines = [line.strip() for line in adjoint.explain().splitlines()[-4:]]
+    assert lines[0] == "kept for the gradient:"
+    assert re.fullmatch(r"h \(loop in line \d+\): 31,744 bytes in a block, 31,744 in all", lines[1])
+    assert re.fullmatch(r"s \(loop in line \d+\): 992 bytes in a block, 992 in all", lines[2])
+    assert lines[3] == "partial sums: 256 bytes"
 
 
 def test_gradients_with_one_owner_need_no_atomics() -> None:

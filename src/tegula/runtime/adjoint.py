@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from tegula.runtime.config import config
 from tegula.runtime.device import CPU
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
-from tegula.types import ArrayType, Type, int32
+from tegula.types import ArrayType, Type, element_bytes, int32
 
 if TYPE_CHECKING:
     from tegula.passes.gradient import Step
@@ -122,7 +123,22 @@ class Adjoint(Kernel):
         return self._joined(Kernel.sass)
 
     def explain(self) -> str:
-        return self._joined(Kernel.explain)
+        """How its launches run, and what they keep for the gradient: of the rounds of loops, in each block, and sums
+        that a later launch adds up."""
+        return f"{self._joined(Kernel.explain)}\n\n{self.kept()}"
+
+    def kept(self) -> str:
+        """What is kept for the gradient: bytes for each value, in a block and in the last launch."""
+        from tegula.passes.gradient import kept_of_loops
+
+        lines: list[str] = []
+        for part in self.launched:
+            for (name, line), size in kept_of_loops(part.step.kernel).items():
+                lines.append(
+                    f"  {name} (loop in line {line}): {size:,} bytes in a block, {size * part.blocks:,} in all"
+                )
+            lines += [f"  partial sums: {size:,} bytes" for size in part.sums]
+        return "\n".join(["kept for the gradient:" if lines else "kept for the gradient: nothing", *lines])
 
     def _joined(self, show: Callable[[Kernel], str]) -> str:
         if not self.launched:
@@ -144,6 +160,10 @@ class Part(Kernel):
         self.captured = captured
         self.grid = grid
         """That of the forward blocks."""
+        self.blocks = 0
+        """Of its last launch."""
+        self.sums: list[int] = []
+        """Bytes of each array of sums that its last launch wrote."""
         self.shared = [Part(adjoint, s, captured) for s in step.shared]
         """What is launched instead where the grid would leave a device idle."""
 
@@ -205,16 +225,22 @@ def launches(
     steps[0].adjoint.launched.clear()
     for part in steps:
         for step in made.steps(part.step):
+            launched = part.of(step)
+            launched.sums = []
             for p in step.partials:
                 if p not in rows:
+                    launched.sums.append(math.prod(made.numbers(p.shape)) * element_bytes(p.dtype))
                     rows[p] = wrap(allocate(made.numbers(p.shape), p.dtype, where), p.dtype, where)
                     if p.zeroed:
                         rows[p].zero_()
             extra = (*made.numbers(step.counts), *(rows[p] for p in step.partials))
-            shape = tuple(dims) if step.grid is None else (*made.numbers(step.grid), step.kernel.launch.block_dim)
+            shape = (
+                tuple(dims) if step.grid is None else (*made.numbers(step.grid), step.kernel.launch.block_dim)
+            )
             if 0 not in shape:
-                steps[0].adjoint.launched.append(part.of(step))
-                yield part.of(step), shape, (*args, *extra)
+                launched.blocks = -(-math.prod(shape) // step.kernel.launch.block_dim)
+                steps[0].adjoint.launched.append(launched)
+                yield launched, shape, (*args, *extra)
 
 
 def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:

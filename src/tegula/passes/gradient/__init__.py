@@ -3,7 +3,7 @@
 from tegula.passes.gradient.differentiate import check_order, differentiate, reads, split
 from tegula.passes.gradient.order import among_blocks
 from tegula.passes.gradient.sequential import sequentialise
-from tegula.passes.gradient.steps import Launch, Partials, Step
+from tegula.passes.gradient.steps import Launch, Partials, Step, kept_of_loops
 
 __all__ = [
     "Launch",
@@ -12,6 +12,7 @@ __all__ = [
     "among_blocks",
     "check_order",
     "differentiate",
+    "kept_of_loops",
     "reads",
     "sequentialise",
     "split",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tegula.errors import NoGradient, OverwrittenArray
 from tegula.ir import AccessClass, Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, Unreplayable, adjoint_type
 from tegula.passes.gradient.activity import Activity, memory_root
@@ -36,6 +37,7 @@ def differentiate(
     the kernel's own, then a gradient for each array at `positions`, with its access class. The forward kernel is
     changed; it has no roles. NoGradient and OverwrittenArray where there is no right gradient."""
     check(kernel)
+    _name_carried(kernel)
     promote_buffers(kernel)
     simplify(kernel)
     arrays = [kernel.params[k] for k in positions]
@@ -65,6 +67,13 @@ def differentiate(
     own_gradients(adjoint, _unshared(adjoint, len(kernel.params)))
     verify(adjoint)
     return adjoint
+
+
+def _name_carried(kernel: Kernel) -> None:
+    """Give what loops carry the names of the objects that hold it in them."""
+    for op in kernel.walk():
+        if isinstance(op, BufNew) and isinstance(op.operands[0].owner, Region):
+            op.operands[0].name = op.operands[0].name or op.result.name
 
 
 def split(adjoint: Kernel, count: int, ordered: bool = False) -> list[Step]:

@@ -268,7 +268,10 @@ class Replay(GradientBuilder):
         t = number.type
         assert is_element(t)
         bounds = [self.const(0, t), number, self.const(1, t)]
-        return self.emit(For, [*bounds, *(self.plain(v) for v in carried)], None, [region])
+        made = self.emit(For, [*bounds, *(self.plain(v) for v in carried)], None, [region])
+        for value, own in zip(body.args[lead:], made, strict=True):
+            own.name = value.name
+        return made
 
     def _own_objects(self, op: Op) -> None:
         """Copies of the objects that a loop touches, as they were before it, and the views of them that it uses."""

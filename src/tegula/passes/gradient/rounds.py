@@ -265,7 +265,8 @@ def _object(b: KernelBuilder, like: Value, shape: tuple[int, ...]) -> Value:
     """A tile object for what one carried value is in shape[0] rounds. `shape`: of an object for elements."""
     t = like.type
     made = TileType(t.dtype, (shape[0], t.size)) if isinstance(t, TileType) else TileType(element(t), shape)
-    return b.one(BufNew, [b.one(TileEmpty, [], {"type": made})], {"storage": "register"})
+    attrs = {"storage": "register", "kept": like.name or "a value"}
+    return b.one(BufNew, [b.one(TileEmpty, [], {"type": made})], attrs)
 
 
 class _Kept:

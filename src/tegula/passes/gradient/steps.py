@@ -14,7 +14,7 @@ from tegula.ops.array import ArrayShape
 from tegula.ops.base import Elementwise
 from tegula.ops.convert import Cast
 from tegula.ops.scalar import Const, Select
-from tegula.types import DType, to_numpy
+from tegula.types import BufType, DType, element_bytes, to_numpy
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,19 @@ class Step:
     counts: tuple[Extent, ...] = ()
     partials: tuple[Partials, ...] = ()
     shared: tuple[Step, ...] = ()
+
+
+def kept_of_loops(kernel: Kernel) -> dict[tuple[str, int], int]:
+    """What a block keeps of the rounds of loops, to go back through them: bytes, by a value's name and its loop's
+    line."""
+    found: dict[tuple[str, int], int] = {}
+    for op in kernel.walk():
+        if "kept" in op.attrs:
+            t = op.results[0].type
+            assert isinstance(t, BufType)
+            key = op.attrs["kept"], op.loc.chain()[-1].line
+            found[key] = found.get(key, 0) + math.prod(t.shape) * element_bytes(t.dtype)
+    return found
 
 
 PURE = (Const, ArrayShape, Elementwise, Cast, Select)
