@@ -23,7 +23,7 @@ WITHOUT = {
     *("and", "or", "xor", "not", "shl", "shr", "mod", "cmp", "classify", "const", "tid", "array.shape"),
     *("yield", "if", "for", "while", "unreplayable"),
     *("tile.empty", "array.view", "buf.view", "buf.reshape", "print", "print.tile", "assert", "barrier"),
-    *("stack.new", "stack.clear", "stack.count", "lane.index", "block.index", "block.count"),
+    *("stack.new", "stack.clear", "stack.count", "lane.index", "block.index", "block.count", "block.place"),
     *("logical_blocks", "lanes"),
 }
 """Ops whose results carry no gradient, and those that the pass treats itself."""
