@@ -13,7 +13,7 @@ import repeated
 
 import tegula as tg
 
-SECONDS = 240
+SECONDS = 120
 """For all launches of a case, compilation included."""
 LAUNCHES = {"cpu": 2, "cuda:0": 200}
 
