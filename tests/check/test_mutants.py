@@ -65,7 +65,7 @@ GEMM: dict[str, tuple[Spoil, str]] = {
     "released before the wait": (last("group.product_wait"), "race"),
     "result used in flight": (change("group.product_wait", which=1, pending=1), "in-flight"),
     "stores on their way at the end": (drop("bulk.wait"), "unfinished"),
-    "releases the wrong barrier": (retarget("mbarrier.arrive", EMPTY, FULL), "arrivals"),
+    "releases the wrong barrier": (retarget("mbarrier.arrive", EMPTY, FULL), "aliasing"),
     "staging in a stage's bytes": (on_top("staging", "left"), "race"),
     "two pipes in the same bytes": (on_top("right", "left"), "race"),
     "a barrier in a stage's bytes": (on_top(FULL, "left"), "budget"),

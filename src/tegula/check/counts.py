@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from math import gcd
 from typing import Any
 
-from tegula.check.forms import Form, Forms, Term, constant, floor_divided, quotient, spelled
+from tegula.check.counters import OPPOSITE, Rounds, counted, leaves_at_the_top, settles
+from tegula.check.forms import Form, Forms, Term, constant, depth, floor_divided, quotient, spelled
 from tegula.check.slices import Followed
 from tegula.check.verdict import Unproved
 from tegula.dataclass import dataclass
@@ -24,8 +26,8 @@ Product = frozenset[tuple[Any, int]]
 @dataclass(frozen=True, slots=True)
 class Count:
     """A sum of products of atoms, each with a factor. Atoms: ("trips", span, step), how often a loop runs; ("positive",
-    form) and ("zero", form), 1 or 0; ("least", trips, n), how often a loop runs or n, whichever is less; sums over a
-    loop and conditions that are not resolved."""
+    form) and ("zero", form), 1 or 0; ("least", trips, n), how often a loop runs or n, whichever is less; ("sum", span,
+    step, conditions) over a loop, "some" over few rounds; conditions that are not resolved."""
 
     parts: frozenset[tuple[Product, int]] = frozenset()
 
@@ -49,14 +51,19 @@ class Count:
     def minus(self, other: Count) -> Count:
         return self + Count(frozenset((p, -f) for p, f in other.parts))
 
-    @property
-    def bounded(self) -> bool:
-        """Whether the count is the same, or nearly so, however often loops run."""
-        return all(atom[0] in BOUNDED for product, _ in self.parts for atom, _ in product)
+    def growing(self, few: int) -> Count:
+        """What of the count grows with how often loops run, without a common factor: how often a phase is waited for,
+        or arrived at, is seen in the launches that are unrolled. Loops that run `few` times more or less are alike."""
+        total = NOTHING
+        for product, factor in self.parts:
+            total += Count(frozenset({(_roughly(product, few), factor)}))
+        rest = {p: f for p, f in total.parts if any(atom[0] not in BOUNDED for atom, _ in p)}
+        common = gcd(*rest.values())
+        return Count(frozenset((p, f // common) for p, f in rest.items()))
 
 
 CONDITIONS = ("positive", "zero", "condition")
-BOUNDED = (*CONDITIONS, "least")
+BOUNDED = (*CONDITIONS, "least", "some")
 
 
 NOTHING = Count()
@@ -78,6 +85,36 @@ def _times(p: Product, q: Product) -> Product:
         powers[atom] = 1 if atom[0] in CONDITIONS else powers.get(atom, 0) + n
     spans = {_sign(atom[1]) for atom in powers if atom[0] == "trips"}
     return frozenset((a, n) for a, n in powers.items() if not (a[0] == "positive" and a[1] in spans))
+
+
+def _roughly(product: Product, few: int) -> Product:
+    """How often a single loop runs, give or take a few rounds."""
+    loops = [(atom, n) for atom, n in product if atom[0] not in CONDITIONS]
+    if len(loops) != 1 or loops[0][0][0] != "trips" or loops[0][1] != 1:
+        return product
+    ((_, rounds, step), _) = loops[0]
+    rest = Form(0, frozenset((_nearly(t, few), f) for t, f in rounds.terms))
+    if abs(rounds.constant) <= few and rest.terms:
+        rounds = rest
+    if all(_is_few(t, f, few) for t, f in rounds.terms):
+        return frozenset((a, n) for a, n in product if a[0] in CONDITIONS)
+    return frozenset({*(x for x in product if x not in loops), (("trips", rounds, step), 1)})
+
+
+def _nearly(term: Term, few: int) -> Term:
+    """A quotient without what changes it little."""
+    if term.kind != "floordiv":
+        return term
+    above, below = term.parts
+    assert isinstance(above, Form) and isinstance(below, Form)
+    little = below.number is not None and abs(above.constant) <= few * below.number
+    return Term("floordiv", (above - constant(above.constant), below)) if little else term
+
+
+def _is_few(term: Term, factor: int, few: int) -> bool:
+    """Whether a term is a minimum with a small number, and more of it is more."""
+    numbers = [f.number for f in term.forms() if f.number is not None]
+    return term.kind == "min" and factor == 1 and any(n <= few for n in numbers)
 
 
 class Counter:
@@ -107,19 +144,26 @@ class Counter:
                 return then if lasting else other
             holds = self.condition(op.operands[0])
             return holds * then + holds.negated() * other
-        if isinstance(op, For):
-            return self._loop(op, self.count(op.regions[0], kinds, barrier))
-        shape, body = loop_shape(self.forms, op)
-        inner = self.count(body, kinds, barrier)
-        return _atom("while", shape) * inner if inner != NOTHING else NOTHING
+        rounds = counted(self.forms, op)
+        if rounds is not None:
+            return self._loop(rounds, self.count(rounds.body, kinds, barrier))
+        leaving = leaves_at_the_top(op)
+        body = op.regions[1] if leaving is None else leaving.regions[1]
+        total = NOTHING
+        for product, factor in self.count(body, kinds, barrier).parts:
+            shape = _Shape(self.forms, op, body.terminator.operands, leaving)
+            said = shape.condition()
+            renamed = [((shape.renamed(atom), n), atom) for atom, n in sorted(product, key=_by_kind)]
+            inside = tuple(new for new, atom in renamed if new[0] != atom)
+            outside = frozenset(new for new, atom in renamed if new[0] == atom)
+            total += _atom("while", said, inside, shape.carried()) * Count(frozenset({(outside, factor)}))
+        return total
 
-    def _loop(self, op: Op, inner: Count) -> Count:
+    def _loop(self, loop: Rounds, inner: Count) -> Count:
         """The sum over all rounds. What holds in the first round alone counts once."""
-        start, stop, step = (self.forms.of(v) for v in op.operands[:3])
-        span = stop - start
+        start, index, span, step = loop.start, loop.index, loop.span, loop.step
         if step.number is not None and step.number < 0:
-            span, step = start - stop, step.times(-1)
-        index = self.forms.of(op.regions[0].args[0])
+            span, step = span.times(-1), step.times(-1)
         first = {("zero", index - start), ("zero", start - index)}
         total = NOTHING
         for product, factor in inner.parts:
@@ -130,22 +174,25 @@ class Counter:
             elif len(inside) == 1 and next(iter(inside))[0] in first:
                 rounds = _positive(span)
             else:
-                rounds = self._some_rounds(op, inside, span, step)
+                rounds = self._some_rounds(loop, inside, span, step)
             total += rounds * Count(frozenset({(outside, factor)}))
         return total
 
-    def _some_rounds(self, op: Op, inside: Product, span: Form, step: Form) -> Count:
+    def _some_rounds(self, loop: Rounds, inside: Product, span: Form, step: Form) -> Count:
         """In how many rounds of a loop something holds: the first, or the last, or all but these."""
-        unknown = _atom("sum", span, step, inside)
-        start, by = self.forms.of(op.operands[0]), self.forms.of(op.operands[2]).number
+        few = (
+            span.number is not None and span.number <= self.few and all(a[0] in CONDITIONS for a, _ in inside)
+        )
+        unknown = _atom("some" if few else "sum", span, step, inside)
+        start, by = loop.start, loop.step.number
         ((atom, _), *others) = inside
-        if others or atom[0] != "positive" or by is None or by == 0:
+        if few or others or atom[0] != "positive" or by is None or by == 0:
             return unknown
-        (index, _), *_ = self.forms.of(op.regions[0].args[0]).terms
+        (index, _), *_ = loop.index.terms
         form: Form = atom[1]
         rest = Form(form.constant, frozenset((t, f) for t, f in form.terms if t != index))
         factor = dict(form.terms).get(index, 0)
-        if not factor or _mentions(rest, self.forms.of(op.regions[0].args[0])):
+        if not factor or _mentions(rest, loop.index):
             return unknown
         first, change = rest.plus(start, factor), factor * by
         if change < 0:
@@ -254,71 +301,6 @@ def _least(span: Form, step: Form, trips: Form, n: int) -> Count:
     return NOTHING if n <= 0 else _positive(span) if n == 1 else _atom("least", trips, n)
 
 
-def settles(branch: Op, few: int) -> bool | None:
-    """Which way a branch goes, but for a few times: its condition compares a number with one that grows in each round
-    of the loop that the branch stands in. None for other conditions."""
-    compared, at = branch.operands[0].owner, branch.parent
-    if not isinstance(compared, S.Cmp) or at is None or not isinstance(at.parent, For | While):
-        return None
-    pred = compared.attrs["pred"]
-    for (counter, limit), said in zip(_both_ways(compared.operands), (pred, TURNED[pred]), strict=True):
-        number = limit.owner.attrs["value"] if isinstance(limit.owner, S.Const) else None
-        start = _starts(counter, at) if isinstance(number, int) else None
-        if start is not None and isinstance(number, int) and number - start <= few:
-            return said in ("gt", "ge", "ne")
-    return None
-
-
-TURNED = {"eq": "eq", "ne": "ne", "lt": "gt", "ge": "le", "gt": "lt", "le": "ge"}
-
-
-def _both_ways(pair: Sequence[Value]) -> list[tuple[Value, Value]]:
-    a, b = pair
-    return [(a, b), (b, a)]
-
-
-def _starts(counter: Value, body: Region, strictly: bool = True) -> int | None:
-    """The number that a counter starts from which each round of a loop makes greater (if not `strictly`: does not make
-    less), and no loop around makes less; None where it is no such counter."""
-    loop = body.parent
-    if counter.owner is not body or loop is None:
-        return None
-    k = body.args.index(counter) - isinstance(loop, For)
-    if k < 0 or not _grows(body.terminator.operands[k], counter, strictly):
-        return None
-    start = loop.operands[k + (3 if isinstance(loop, For) else 0)]
-    if isinstance(start.owner, S.Const):
-        value = start.owner.attrs["value"]
-        return value if isinstance(value, int) else None
-    outer = start.owner
-    if not isinstance(outer, Region) or not isinstance(outer.parent, For | While):
-        return None
-    return _starts(start, outer, False)
-
-
-def _grows(end: Value, start: Value, strictly: bool) -> bool:
-    """Whether a value is greater than another one, or (not `strictly`) not less."""
-    if end is start:
-        return not strictly
-    owner = end.owner
-    if isinstance(owner, S.Add):
-        for x, y in _both_ways(owner.operands):
-            more = y.owner.attrs["value"] if isinstance(y.owner, S.Const) else -1
-            if isinstance(more, int) and more >= 0 and _grows(x, start, strictly and more == 0):
-                return True
-        return False
-    if isinstance(owner, If):
-        k = owner.results.index(end)
-        return all(_grows(r.terminator.operands[k], start, strictly) for r in owner.regions)
-    if isinstance(owner, For | While):
-        k = owner.results.index(end)
-        body = owner.regions[-1]
-        argument = body.args[k + isinstance(owner, For)]
-        before = owner.operands[k + (3 if isinstance(owner, For) else 0)]
-        return _grows(before, start, strictly) and _grows(body.terminator.operands[k], argument, False)
-    return False
-
-
 def _mentions(part: Any, index: Form) -> bool:
     """Whether an atom, or a form or term in it, depends on the index of a loop."""
     ((term, _),) = index.terms
@@ -332,40 +314,13 @@ def _mentions(part: Any, index: Form) -> bool:
 # Loops with a condition ----------------------------------------------------------------------------------------------
 
 
-def loop_shape(forms: Forms, loop: Op) -> tuple[Any, Region]:
-    """What decides how often a `while` loop runs, alike for loops that are; and the region that its rounds run."""
-    test, body = loop.regions
-    leaving = _leaves_at_the_top(loop)
-    if leaving is not None:
-        return _Shape(forms, loop, leaving.regions[1].terminator.operands, leaving).key(
-            leaving.operands[0], True
-        ), leaving.regions[1]
-    return _Shape(forms, loop, body.terminator.operands, None).key(test.terminator.operands[0], False), body
-
-
-def _leaves_at_the_top(loop: Op) -> Op | None:
-    """The `if` of `while True: if ...: break`, whose other branch is all of the round."""
-    test, body = loop.regions
-    asked = test.terminator.operands[0].owner
-    if not isinstance(asked, S.Not) or asked.operands[0] not in test.args:
-        return None
-    k = test.args.index(asked.operands[0])
-    start, end = loop.operands[k].owner, body.terminator.operands[k].owner
-    if not (
-        isinstance(start, S.Const) and not start.attrs["value"] and isinstance(end, If) and end.parent is body
-    ):
-        return None
-    place = end.results.index(body.terminator.operands[k])
-    yes, no = (r.terminator.operands[place].owner for r in end.regions)
-    left = (
-        isinstance(yes, S.Const) and yes.attrs["value"] and isinstance(no, S.Const) and not no.attrs["value"]
-    )
-    whole = list(body.terminator.operands) == list(end.results)
-    return end if left and whole else None
+def _by_kind(factor: tuple[Any, int]) -> str:
+    return factor[0][0]
 
 
 class _Shape:
-    """Expressions over what a loop carries, by its place."""
+    """What decides how often a `while` loop runs, alike for loops that are: expressions over what it carries, by its
+    place."""
 
     def __init__(self, forms: Forms, loop: Op, ends: Sequence[Value], leaving: Op | None) -> None:
         self.forms, self.loop, self.ends, self.leaving = forms, loop, ends, leaving
@@ -374,10 +329,30 @@ class _Shape:
             self.places.update({v: k for k, v in enumerate(region.args)})
         self.order: list[int] = []
 
-    def key(self, condition: Value, negated: bool) -> Any:
-        """The condition, and start and end of what it depends on, in the order met."""
-        said = self._truth(condition, negated)
-        out: list[Any] = [said]
+    def condition(self) -> Any:
+        """What each round is run for."""
+        if self.leaving is not None:
+            return self._truth(self.leaving.operands[0], True)
+        return self._truth(self.loop.regions[0].terminator.operands[0], False)
+
+    def renamed(self, part: Any) -> Any:
+        """An atom, form or term with what the loop carries called by its place."""
+        if isinstance(part, Form):
+            changed = Form(part.constant)
+            for term, factor in part.terms:
+                changed = changed.plus(Form(0, frozenset({(self.renamed(term), 1)})), factor)
+            return changed
+        if isinstance(part, Term):
+            if part.kind == "value" and part.parts[0] in self.places:
+                return Term("carried", (*self._expression(part.parts[0]), depth(self.loop)))
+            return Term(part.kind, tuple(map(self.renamed, part.parts)))
+        if isinstance(part, tuple | frozenset):
+            return type(part)(map(self.renamed, part))  # type: ignore[arg-type]
+        return part
+
+    def carried(self) -> Any:
+        """Start and end of what was met in this, in the order met."""
+        out: list[Any] = []
         for k in self.order:
             out.append((self.forms.of(self.loop.operands[k]), self._expression(self.ends[k])))
         return tuple(out)
@@ -411,9 +386,6 @@ class _Shape:
         return (op.NAME, attrs, *(self._expression(v) for v in op.operands))
 
 
-OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
-
-
 def _within(op: Op, region: Region) -> bool:
     at = op.parent
     while at is not None and at is not region:
@@ -444,9 +416,10 @@ def check_counts(
                 count = counter.count(region, kinds, barrier)
                 if count != NOTHING:
                     found.append((f"{name} {verb} it", _where(region, kinds, barrier), count))
-        if found and not all(count.minus(found[0][2]).bounded for *_, count in found):
-            (first, at, count), *rest = found
-            other, there, _ = next(row for row in rest if not row[2].minus(count).bounded)
+        grown = [count.growing(counter.few) for *_, count in found]
+        if any(count != grown[0] for count in grown):
+            first, at, _ = found[0]
+            other, there, _ = found[next(k for k, count in enumerate(grown) if count != grown[0])]
             raise Unproved(
                 "counts",
                 f"whether {first} and {other} equally often is not known, for {barrier.name or 'a barrier'}",

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def deadlock(run: Run) -> Refuted:
     """What each role that has not ended waits for, and who should have ended it."""
     stuck = [(w, *_blocked(run, w)) for w in run.warps if not run.ended(w)]
+    for warp, *_ in stuck:
+        _note_wait(run, warp)
     seen: dict[int, tuple[Op, str]] = {}
     for warp, op, text in stuck:
         seen.setdefault(warp.role, (op, text))
@@ -32,6 +34,15 @@ def deadlock(run: Run) -> Refuted:
         "every phase that is waited for must end: let each role fill, pop and release each item",
         tuple((op.loc, other) for op, other in rest),
     )
+
+
+def _note_wait(run: Run, warp: Warp) -> None:
+    """The wait that does not end is the last step of a role."""
+    done = run.traces[warp.role].steps[warp.step]
+    event = done.events[warp.event]
+    if isinstance(event, E.Wait | E.Pass):
+        _, phase = run.phase(done.op, event.barrier, event.stage if isinstance(event, E.Wait) else 0)
+        run.note(warp, done.op, f"waits for phase {phase.number} for ever", phase, phase.number)
 
 
 def _starved(run: Run, stuck: Sequence[Warp]) -> Refuted | None:

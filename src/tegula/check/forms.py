@@ -154,6 +154,16 @@ class Forms:
             self.known[value] = self._made(value)
         return self.known[value]
 
+    def truth(self, condition: Value) -> bool | None:
+        """Whether a condition always holds, or never; None where that is not known."""
+        op = condition.owner
+        if isinstance(op, S.Const):
+            return bool(op.attrs["value"])
+        if not isinstance(op, S.Cmp) or not _is_int(op.operands[0]):
+            return None
+        difference = (self.of(op.operands[0]) - self.of(op.operands[1])).number
+        return None if difference is None else bool(S.COMPARISONS[op.attrs["pred"]](difference, 0))
+
     def _made(self, value: Value) -> Form:
         owner = value.owner
         if isinstance(owner, Region):
@@ -214,6 +224,14 @@ class Forms:
         if not _is_int(op.result) or n is None or n <= 0:
             return self._opaque(op)
         return floor_divided(a, n)
+
+    def div(self, op: Op) -> Form:
+        """Rounded towards 0."""
+        a, b = (self.of(v) for v in op.operands)
+        if not _is_int(op.result) or b.number is None or b.number <= 0:
+            return self._opaque(op)
+        n = b.number
+        return constant(int(a.number / n)) if a.number is not None else of_term(Term("div", (a, b)))
 
     def shift(self, op: Op) -> Form:
         """A product or quotient with a power of two."""
@@ -286,6 +304,7 @@ _RULES: dict[type[Op], Callable[[Forms, Op], Form]] = {
     S.Sub: Forms.sub,
     S.Mul: Forms.mul,
     S.FloorDiv: Forms.floordiv,
+    S.Div: Forms.div,
     S.Shl: Forms.shift,
     S.Shr: Forms.shift,
     S.And: Forms.mask,

@@ -233,7 +233,7 @@ def _make(term: Term, n: int, known: dict[Term, int]) -> bool:
         known[term] = n
         return True
     forms = list(term.forms())
-    if term.kind == "floordiv" and forms[1].number:
+    if term.kind in ("floordiv", "div") and forms[1].number:
         by = forms[1].number
         return _solve(forms[0], n * by + by - 1, known)
     if term.kind == "mul":
@@ -278,6 +278,7 @@ def _value_of(form: Form, known: dict[Term, int]) -> int | None:
 
 _KINDS = {
     "floordiv": lambda a, b: a // b if b else 0,
+    "div": lambda a, b: abs(a) // b if a >= 0 else -(-a // b),
     "mul": lambda a, b: a * b,
     "min": min,
     "max": max,

@@ -27,6 +27,7 @@ def check_limits(kernel: Kernel, places: Mapping[Value, Place], threads: int) ->
     _apart(places)
     _named(kernel, threads)
     if roles is not None:
+        _warps(roles, threads)
         _registers(roles, threads)
 
 
@@ -101,6 +102,21 @@ def _named(kernel: Kernel, threads: int) -> None:
                 places = ((other.loc, "the other one"),)
                 message = f"two groups of threads meet at named barrier {name}"
                 raise Refuted("budget", message, op.loc, "use fewer roles", places)
+
+
+def _warps(roles: Op, threads: int) -> None:
+    """Each warp has one role."""
+    taken: dict[int, str] = {}
+    for name, (first, count) in zip(roles.attrs["names"], roles.attrs["warps"], strict=True):
+        for warp in range(first, first + count):
+            other = taken.setdefault(warp, name)
+            if other != name or warp * WARP >= threads:
+                message = (
+                    f"warp {warp} is in {other} and in {name}"
+                    if other != name
+                    else f"{name} has no warp {warp}"
+                )
+                raise Refuted("budget", message, roles.loc, "give each role warps of its own")
 
 
 def _registers(roles: Op, threads: int) -> None:

@@ -161,7 +161,7 @@ class Run:
         bit = 1 << self.waits
         warp.past |= bit
         phase.waited.setdefault(wanted, []).append((warp, bit))
-        self._note(warp, op, f"goes past phase {wanted}" if wanted >= 0 else "finds it fresh", phase, wanted)
+        self.note(warp, op, f"goes past phase {wanted}" if wanted >= 0 else "finds it fresh", phase, wanted)
         return True
 
     def _aliased(self, warp: Warp, op: Op, phase: Phase, wanted: int) -> Refuted:
@@ -191,47 +191,58 @@ class Run:
 
     def go_past(self, warp: Warp, op: Op, event: E.Pass) -> bool:
         at, phase = self.phase(op, event.barrier, 0)
-        own = warp.arrivals[at] - 1
+        own = warp.arrivals[at]
         if phase.number == own:
             return False
         _join(warp.clock, phase.ended[own])
         warp.past |= phase.pasts[own]
         self._tick(warp)
-        self._note(warp, op, f"goes past meeting {own}", phase, own)
+        self.note(warp, op, f"goes past meeting {own}", phase, own)
         return True
 
     def _arrive(self, warp: Warp, op: Op, event: E.Arrive, weight: int) -> None:
         at, phase = self.phase(op, event.barrier, event.stage)
-        own = warp.arrivals.get(at, 0)
-        if own != phase.number or weight > phase.pending:
-            raise self._miscounted(warp, op, phase, own)
-        if warp.clock[phase.entry] < own:
+        last = warp.arrivals.get(at, -1)
+        known = warp.clock[phase.entry] >= phase.number
+        if not (known or last >= phase.number - 1) or weight > phase.pending:
+            raise self._miscounted(warp, op, phase, last)
+        if not known and last != phase.number:
             self.suspect = self.suspect or Refuted(
                 "arrivals",
-                f"{self.who(warp)} arrives for phase {own} of {named(phase)}, and nothing says that phase {own - 1} "
-                "has ended by then",
+                f"{self.who(warp)} arrives for phase {phase.number} of {named(phase)}, and nothing says that phase "
+                f"{phase.number - 1} has ended by then",
                 op.loc,
                 "arrive once for each item, after a wait for the phase before",
                 _at(phase.last, "an arrival before it"),
             )
-        warp.arrivals[at] = own + 1
+        warp.arrivals[at] = phase.number
         self._tick(warp)
         _join(phase.clock, warp.clock)
         phase.past |= warp.past
         phase.pending -= weight
         phase.announced += event.bytes
         phase.last = op
-        self._note(warp, op, _arrives(event, weight), phase, phase.number)
+        self.note(warp, op, _arrives(event, weight), phase, phase.number)
         self._settle(phase, op)
 
-    def _miscounted(self, warp: Warp, op: Op, phase: Phase, own: int) -> Refuted:
+    def _sure(self, warp: Warp, at: int, phase: Phase) -> bool:
+        """Whether what a warp does to a barrier now is done in the phase that it is in, whatever the order: the warp
+        has arrived in it already, or knows that the one before has ended."""
+        return (
+            phase.number == 0
+            or warp.arrivals.get(at, -1) == phase.number
+            or warp.clock[phase.entry] >= phase.number
+        )
+
+    def _miscounted(self, warp: Warp, op: Op, phase: Phase, last: int) -> Refuted:
+        """`last`: the phase that the warp has arrived in last."""
         who, where = self.who(warp), named(phase)
-        if own > phase.number:
-            message = f"{who} arrives twice in phase {phase.number} of {where}"
-            help = "arrive once for each item, after a wait for the phase before"
-        elif own < phase.number:
-            message = f"phase {own} of {where} has ended without an arrival of {who}"
+        if last < phase.number - 1:
+            message = f"phase {last + 1} of {where} has ended without an arrival of {who}"
             help = f"the barrier counts {phase.count}: count the warps of all roles that arrive"
+        elif last == phase.number:
+            message = f"{who} arrives twice in phase {last} of {where}, which counts {phase.count} arrivals"
+            help = "arrive once for each item, after a wait for the phase before"
         else:
             message = (
                 f"{where} counts {phase.count} arrivals in phase {phase.number}, and {who} is one too many"
@@ -243,11 +254,11 @@ class Run:
         if warp.number:
             return True
         at, phase = self.phase(op, event.barrier, event.stage)
-        own = warp.arrivals.get(at, 0)
-        if own and phase.number > own - 1 and warp.clock[phase.entry] < own:
+        if not self._sure(warp, at, phase):
             raise Refuted(
                 "bytes",
-                f"phase {own - 1} of {named(phase)} ends before this copy of {event.bytes} bytes: fewer are announced",
+                f"this copy of {event.bytes} bytes may come in phase {phase.number} of {named(phase)} or in the one "
+                "before, which does not wait for it",
                 op.loc,
                 "announce the bytes of all copies of an item",
                 _at(phase.last, "announced here"),
@@ -259,7 +270,7 @@ class Run:
         phase.copied += event.bytes
         phase.past |= warp.past
         phase.copies.append((phase.number, op))
-        self._note(warp, op, f"starts a copy of {event.bytes} bytes", phase, phase.number)
+        self.note(warp, op, f"starts a copy of {event.bytes} bytes", phase, phase.number)
         self._settle(phase, op)
         return True
 
@@ -338,7 +349,7 @@ class Run:
             self._filled(warp, access)
         race = self.memory.touch(access, warp.clock)
         if self.record:
-            self._note(warp, access.op, _does(access), None)
+            self.note(warp, access.op, _does(access), None)
         if race is not None:
             raise self._race(race)
 
@@ -368,7 +379,7 @@ class Run:
         if last is None or last.role == access.role or last.room < 0 or last.count < 2:
             return  # of a single fill it is not known where its room was waited for
         barrier = self.phases[last.room].barrier
-        if barrier in self.roles[access.role].arrives and warp.arrivals.get(last.room, 0) >= last.count:
+        if barrier in self.roles[access.role].arrives and warp.arrivals.get(last.room, -1) + 1 >= last.count:
             self.suspect = self.suspect or Refuted(
                 "stage",
                 f"{self.who(warp)} reads {_where(access.at)} once more, which it has released",
@@ -409,7 +420,7 @@ class Run:
 
     def products_done(self, warp: Warp, op: Op, event: E.ProductsDone) -> bool:
         warp.clock[warp.products] = max(warp.clock[warp.products], warp.started - event.pending)
-        self._note(warp, op, f"waits until {event.pending} products are in flight", None)
+        self.note(warp, op, f"waits until {event.pending} products are in flight", None)
         return True
 
     def copy_out(self, warp: Warp, op: Op, event: E.CopyOut) -> bool:
@@ -458,7 +469,7 @@ class Run:
         role = self.roles[warp.role]
         return role.name if len(plays(role)) == 1 else f"a warp of {role.name}"
 
-    def _note(self, warp: Warp, op: Op, text: str, phase: Phase | None, number: int = -1) -> None:
+    def note(self, warp: Warp, op: Op, text: str, phase: Phase | None, number: int = -1) -> None:
         if not self.record:
             return
         role = self.roles[warp.role].name

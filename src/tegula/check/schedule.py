@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from tegula.check.counters import counted
 from tegula.check.counts import ARRIVALS, check_counts
 from tegula.check.forms import Forms, bounded
 from tegula.check.launches import Values, launches
@@ -17,7 +18,6 @@ from tegula.check.unroll import Program, TooLong, Trace
 from tegula.check.verdict import PROVED, REFUTED, UNPROVED, Refuted, Step, Unproved, Verdict
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
-from tegula.ops.control import For
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait, NamedNew, arrivals_at
 from tegula.passes.groups import group_of
@@ -124,7 +124,8 @@ class _Check:
         return None
 
     def _run(self, traces: Sequence[Trace], record: bool) -> Run:
-        return Run(self.roles, traces, self.barriers, Memory(self.cuts, self.guarded), record)
+        cuts = [*self.cuts, *sorted(self.program.cuts)]
+        return Run(self.roles, traces, self.barriers, Memory(cuts, self.guarded), record)
 
     def _counterexample(self, traces: Sequence[Trace], fault: Refuted) -> tuple[Step, ...]:
         """The last steps, of those that have to do with the ops that the fault names."""
@@ -157,7 +158,7 @@ class _Check:
         for op in self.program.followed.controls:
             for region in op.regions[-1:] if op.NAME != "if" else op.regions:
                 loud = any(self.program.followed.loud(o) for o in region.ops)
-                if loud and not self.program.entered.get(region):
+                if loud and not self.program.entered.get(region) and not self._never(op, region):
                     raise Unproved(
                         "unreached",
                         "no launch that was tried leads here",
@@ -166,12 +167,22 @@ class _Check:
                     )
             self._rounds(op)
 
+    def _never(self, op: Op, region: Region) -> bool:
+        """Whether a branch is never taken, whatever the launch."""
+        holds = self.forms.truth(op.operands[0]) if op.NAME == "if" else None
+        return holds is not None and holds is not (region is op.regions[0])
+
     def _rounds(self, op: Op) -> None:
         """A loop has been run often enough for all stages to be used again, unless it cannot."""
         rounds = self.program.entered.get(op.regions[-1], 0)
-        if op.NAME == "if" or rounds > max((n for _, n, _ in self.barriers), default=1):
+        if (
+            op.NAME == "if"
+            or not any(self.program.followed.loud(o) for o in op.regions[-1].ops)
+            or rounds > max((n for _, n, _ in self.barriers), default=1)
+        ):
             return
-        if isinstance(op, For) and all(bounded(self.forms.of(v)) for v in op.operands[:3]):
+        loop = counted(self.forms, op)
+        if loop is not None and bounded(loop.span):
             return
         raise Unproved(
             "unreached", f"no launch that was tried runs this loop more than {rounds} times", op.loc, SIMPLE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any, Protocol, TypeAlias
 
 from tegula.check.evaluate import evaluator
@@ -13,14 +14,14 @@ from tegula.dataclass import dataclass, field
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import events as E
 from tegula.ops.array import ArrayLoad, ArrayShape
-from tegula.ops.buffer import BufView, root
+from tegula.ops.buffer import BufView, is_packed, root
 from tegula.ops.control import For, If, While
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.ops.roles import Roles
 from tegula.passes.groups import group_of
 from tegula.passes.place_shared import Place
-from tegula.types import DType, TileType
+from tegula.types import BufType, DType, TileType, element_bytes
 
 CONTROL = (If, For, While)
 PRODUCTS = (SharedProduct, RegisterProduct)
@@ -71,6 +72,8 @@ class Program:
         self.followed = Followed(kernel, places)
         self.entered: dict[Region, int] = {}
         """The regions of control ops that have been run, and the most rounds at once."""
+        self.cuts: set[int] = set()
+        """Where parts of stages begin and end."""
         self._compiled: dict[Region, list[Callable[[Env, Trace, Launch], None]]] = {}
 
     def trace(self, role: Region, launch: Launch) -> Trace:
@@ -290,7 +293,8 @@ class _Known:
         return max(1, group_of(op, self.program.threads).warp_groups)
 
     def bytes(self, buffer: Value) -> E.Bytes:
-        """Of a ring the whole stage, of others the whole buffer: views of a part are taken for all of it."""
+        """Of a ring the stage, of others the whole buffer. A part of a stage that is one piece of memory is told apart,
+        other parts are taken for all of it."""
         whole = root(buffer)
         place = self.program.places[whole]
         stages = whole.owner.attrs.get("stages") if isinstance(whole.owner, Op) else None
@@ -306,7 +310,33 @@ class _Known:
                 "a stage is the number of the item modulo the number of stages",
             )
         start = place.offset + stage * size
-        return E.Bytes(start, start + size, whole, stage)
+        part = self._part(buffer, whole)
+        if part is None:
+            return E.Bytes(start, start + size, whole, stage)
+        self.program.cuts.update(start + at for at in part)
+        return E.Bytes(start + part[0], start + part[1], whole, stage)
+
+    def _part(self, buffer: Value, whole: Value) -> tuple[int, int] | None:
+        """The bytes of a stage that a packed view of it shows; None for all, and for other views."""
+        assert isinstance(whole.owner, Op) and isinstance(whole.type, BufType)
+        if not whole.owner.attrs.get("by_hand") or whole.owner.attrs.get("swizzled") or not is_packed(buffer):
+            return None
+        strides = [1]
+        for n in reversed(whole.type.shape[1:]):
+            strides.insert(0, strides[0] * n)
+        at, views = 0, list[Op]()
+        while buffer is not whole:
+            if not isinstance(buffer.owner, BufView):
+                return None
+            views.insert(0, buffer.owner)
+            buffer = buffer.owner.operands[0]
+        for k, view in enumerate(views):
+            starts = [self.number(v) for v in view.operands[1:]]
+            at += sum(n * s for n, s in zip(starts[k == 0 :], strides[k == 0 :], strict=True))
+            strides = [strides[d] * s for d, s in zip(view.attrs["dims"], view.attrs["steps"], strict=True)]
+        size = element_bytes(whole.type.dtype)
+        count = prod(views[-1].attrs["shape"])
+        return at * size, (at + count) * size
 
     def _stage(self, buffer: Value, whole: Value) -> int:
         """Where the innermost view of the ring, which picks one stage, starts."""

@@ -31,8 +31,9 @@ class Flow:
         }
         for statement in tree.body:
             self._visit(statement)
-        bound = bindings(tree.body)
-        self.locals |= bound.rebound | bound.updated
+        self.locals |= {
+            name for name, target, rebinds in targets(tree.body) if rebinds or isinstance(target, ast.Name)
+        }
 
     def _visit(self, statement: ast.stmt) -> None:
         pending: list[tuple[ast.AST, bool]] = [(statement, False)]

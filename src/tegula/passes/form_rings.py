@@ -107,15 +107,18 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: Op) -> None:
 
 
 def _is_aligned(buffer: Value) -> bool:
-    """Whether a view of a ring starts at a whole number of pieces that copies are aligned to."""
+    """Whether a packed view of a stage starts at a whole number of pieces that copies are aligned to."""
+    if is_stage(buffer):
+        return True
     view = buffer.owner
-    if not isinstance(view, BufView) or isinstance(view.operands[0].owner, BufView):
-        return is_stage(buffer)
+    if not isinstance(view, BufView):
+        return False
     t = buffer_type(view.operands[0].type)
-    unit = element_bytes(t.dtype)
-    for start, n in zip(reversed(view.operands[2:]), reversed(t.shape[1:]), strict=True):
-        known = start.owner.attrs["value"] if isinstance(start.owner, S.Const) else 1
-        if known * unit % ALIGNMENT:
+    unit, stage = element_bytes(t.dtype), is_by_hand(view.operands[0])
+    for d in reversed(range(len(t.shape))):
+        start = view.operands[1 + d].owner
+        known = start.attrs["value"] if isinstance(start, S.Const) else 1
+        if known * unit % ALIGNMENT and not (stage and d == 0):
             return False
-        unit *= n
-    return True
+        unit *= t.shape[d]
+    return stage or _is_aligned(view.operands[0])

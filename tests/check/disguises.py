@@ -1,0 +1,92 @@
+"""Kernels written otherwise: other names, other numbers of stages, roles in functions, a round taken out of a loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import tegula as tg
+
+N = 32
+"""Elements of a row."""
+BM, BN, BK = 64, 64, 64
+STAGES = 3
+Change = Callable[[ast.FunctionDef], None]
+
+
+def kernel(text: str, change: Change | None = None, stages: int = STAGES, **options: Any) -> Any:
+    """The kernel that a text defines, with `S` stages, after a change."""
+    tree = ast.parse(text)
+    (function,) = tree.body
+    assert isinstance(function, ast.FunctionDef)
+    if change is not None:
+        change(function)
+        text = ast.unparse(ast.fix_missing_locations(tree))
+    names: dict[str, Any] = {"tg": tg, "S": stages, "N": N, "BM": BM, "BN": BN, "BK": BK, "bf16": tg.bfloat16}
+    exec(text, names)
+    return tg.kernel(source=text, **options)(names[function.name])
+
+
+def rename(function: ast.FunctionDef) -> None:
+    """Every name that the kernel binds is another one."""
+    bound = [a.arg for a in function.args.args]
+    bound += [n.id for n in ast.walk(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+    new = {name: f"v{k}" for k, name in enumerate(dict.fromkeys(bound))}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Name):
+            node.id = new.get(node.id, node.id)
+        elif isinstance(node, ast.arg):
+            node.arg = new[node.arg]
+
+
+def in_functions(function: ast.FunctionDef) -> None:
+    """What each role does is a function of its own."""
+    for k, role in enumerate(_roles(function)):
+        call = ast.parse(f"work{k}()").body
+        (made,) = ast.parse(f"def work{k}(): pass").body
+        assert isinstance(made, ast.FunctionDef)
+        made.body, role.body = role.body, [made, *call]
+
+
+def peel(function: ast.FunctionDef) -> None:
+    """The first round of the first loop of the last role with one stands before the loop."""
+    for role in reversed(_roles(function)):
+        for block in _blocks(role.body):
+            at = next((k for k, s in enumerate(block) if isinstance(s, ast.For)), -1)
+            if at >= 0:
+                block[at : at + 1] = _peeled(block[at])
+                return
+    raise AssertionError("there is no loop")
+
+
+def _peeled(loop: ast.stmt) -> list[ast.stmt]:
+    assert isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call)
+    index = ast.unparse(loop.target)
+    start, stop = ["0", *map(ast.unparse, loop.iter.args)][-2:]
+    if "persistent" in ast.unparse(loop.iter):
+        return [loop]
+    body = ast.unparse(ast.Module(loop.body, [])).replace("\n", "\n    ")
+    text = f"if {start} < {stop}:\n    {index} = {start}\n    {body}\n"
+    if "tile_pipe" in body:  # which is popped equally often on all paths
+        text = f"for {index} in range({start}, tg.min({start} + 1, {stop})):\n    {body}\n"
+    text += f"for {index} in range({start} + 1, {stop}):\n    {body}"
+    return ast.parse(text).body
+
+
+def _roles(function: ast.FunctionDef) -> list[ast.With]:
+    return [s for s in function.body if isinstance(s, ast.With)]
+
+
+def _blocks(body: list[ast.stmt]) -> list[list[ast.stmt]]:
+    """A block, and those of the branches in it."""
+    return [body, *(block for s in body if isinstance(s, ast.If) for block in _blocks(s.body))]
+
+
+DISGUISES: dict[str, tuple[Change | None, int]] = {
+    "as written": (None, STAGES),
+    "other names": (rename, STAGES),
+    "one more stage": (None, STAGES + 1),
+    "in functions": (in_functions, STAGES),
+    "a loop peeled": (peel, STAGES),
+}

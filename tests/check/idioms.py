@@ -1,0 +1,589 @@
+"""Schedules that are right, in the ways that people write them."""
+
+from __future__ import annotations
+
+RIGHT: dict[str, str] = {
+    "stage and phase are carried": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            s = 0
+            phase = 1
+            for k in range(n):
+                tg.mbarrier_wait(empty, s, phase)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+                s = s + 1
+                if s == S:
+                    s = 0
+                    phase = phase ^ 1
+    with tg.ws(1):
+        s = 0
+        phase = 0
+        for k in range(n):
+            tg.mbarrier_wait(full, s, phase)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)
+            s += 1
+            if s == S:
+                s = 0
+                phase ^= 1""",
+    "the first waits for room are left out": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                if k >= S:
+                    tg.mbarrier_wait(empty, s, k // S - 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "readers arrive once before they begin": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for s in range(S):
+            tg.mbarrier_arrive(empty, s)
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "the first stages are filled before the loop": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for s in range(tg.min(S, n)):
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (s, 0), full, s)
+            for k in range(S, n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S - 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "the role that fetches waits for the last releases": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+            for k in range(n, n + S):
+                tg.mbarrier_wait(empty, k % S, k // S + 1)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "a counter over all tiles, no first waits": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            it = 0
+            for i in range(n):
+                for k in range(m):
+                    s = it % S
+                    if it >= S:
+                        tg.mbarrier_wait(empty, s, it // S - 1)
+                    tg.mbarrier_expect_bytes(full, s, N * 4)
+                    tg.tile_load_async(x, ring[s], (i * m + k, 0), full, s)
+                    it += 1
+    with tg.ws(1):
+        it = 0
+        for i in range(n):
+            for k in range(m):
+                s = it % S
+                tg.mbarrier_wait(full, s, it // S)
+                tg.tile_store(out, ring[s] * 2.0, offset=(i * m + k, 0))
+                tg.fence_async()
+                tg.mbarrier_arrive(empty, s)
+                it += 1""",
+    "the item is computed from tile and step": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for i in range(n):
+                for k in range(m):
+                    it = i * m + k
+                    s = it % S
+                    tg.mbarrier_wait(empty, s, it // S + 1)
+                    tg.mbarrier_expect_bytes(full, s, N * 4)
+                    tg.tile_load_async(x, ring[s], (it, 0), full, s)
+    with tg.ws(1):
+        for i in range(n):
+            for k in range(m):
+                it = i * m + k
+                s = it % S
+                tg.mbarrier_wait(full, s, it // S)
+                tg.tile_store(out, ring[s] * 2.0, offset=(it, 0))
+                tg.fence_async()
+                tg.mbarrier_arrive(empty, s)""",
+    "each tile takes more steps": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            it = 0
+            for i in range(n):
+                for k in range(i + 1):
+                    s = it % S
+                    tg.mbarrier_wait(empty, s, it // S + 1)
+                    tg.mbarrier_expect_bytes(full, s, N * 4)
+                    tg.tile_load_async(x, ring[s], (k, 0), full, s)
+                    it += 1
+    with tg.ws(1):
+        it = 0
+        for i in range(n):
+            for k in range(i + 1):
+                s = it % S
+                tg.mbarrier_wait(full, s, it // S)
+                tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+                tg.fence_async()
+                tg.mbarrier_arrive(empty, s)
+                it += 1""",
+    "counts are read from an array": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], counts: tg.array1d[int], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    i = tg.tid()
+    b, j = tg.tid()
+    c = counts[b]
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(c):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(c):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "rounded division": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range((n + 63) // 64):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range((n + 63) // 64):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "a loop by steps and a rounded division": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range((n + 63) // 64):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        k = 0
+        for kk in range(0, n, 64):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)
+            k += 1""",
+    "a while loop and a for loop": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        k = 0
+        while k < n:
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)
+            k += 1""",
+    "blocks without work return": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    b, j = tg.tid()
+    with tg.ws(0):
+        if b >= m:
+            return
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(empty, s, k // S + 1)
+            tg.mbarrier_expect_bytes(full, s, N * 4)
+            tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        if b >= m:
+            return
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "both roles leave the loop": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        for k in range(n):
+            if k == m:
+                break
+            s = k % S
+            tg.mbarrier_wait(empty, s, k // S + 1)
+            tg.mbarrier_expect_bytes(full, s, N * 4)
+            tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            if k == m:
+                break
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "every other round": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        it = 0
+        for k in range(n):
+            if k % 2 == 0:
+                s = it % S
+                tg.mbarrier_wait(empty, s, it // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+                it += 1
+    with tg.ws(1):
+        it = 0
+        for k in range(n):
+            if k % 2 == 0:
+                s = it % S
+                tg.mbarrier_wait(full, s, it // S)
+                tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+                tg.fence_async()
+                tg.mbarrier_arrive(empty, s)
+                it += 1""",
+    "threads meet, then one arrives": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(1, stages=S)
+    mine = tg.named_barrier(warps=4)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.named_barrier_sync(mine)
+            if tg.elect():
+                tg.mbarrier_arrive(empty, s)""",
+    "one role does everything": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        for k in range(n):
+            s = k % S
+            if tg.elect():
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()""",
+    "one role fetches ahead": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        for p in range(S - 1):
+            if p < n:
+                if tg.elect():
+                    tg.mbarrier_expect_bytes(full, p, N * 4)
+                    tg.tile_load_async(x, ring[p], (p, 0), full, p)
+        for k in range(n):
+            s = k % S
+            nxt = k + S - 1
+            tg.fence_async()
+            if nxt < n:
+                t = nxt % S
+                if tg.elect():
+                    tg.mbarrier_expect_bytes(full, t, N * 4)
+                    tg.tile_load_async(x, ring[t], (nxt, 0), full, t)
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))""",
+    "two items in a round": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        for k in range(2 * n):
+            s = k % S
+            tg.mbarrier_wait(empty, s, k // S + 1)
+            tg.mbarrier_expect_bytes(full, s, N * 4)
+            tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for h in range(n):
+            for u in range(2):
+                k = 2 * h + u
+                s = k % S
+                tg.mbarrier_wait(full, s, k // S)
+                tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+                tg.fence_async()
+                tg.mbarrier_arrive(empty, s)""",
+    "two copies fill a stage": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 64, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(empty, s, k // S + 1)
+            tg.mbarrier_expect_bytes(full, s, 64 * N * 4)
+            tg.tile_load_async(x, ring[s][0:32], (64 * k, 0), full, s)
+            tg.tile_load_async(x, ring[s][32:64], (64 * k + 32, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(64 * k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "bytes are announced after the copy has started": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(empty, s, k // S + 1)
+            tg.tile_load_async(x, ring[s], (k, 0), full, s)
+            tg.mbarrier_expect_bytes(full, s, N * 4)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "threads fill stages": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(4, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(empty, s, k // S + 1)
+            ring[s] = tg.tile_load(x, shape=(1, N), offset=(k, 0))
+            tg.mbarrier_arrive(full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "a stage is released a round late, the last one never": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            if k > 0:
+                tg.mbarrier_arrive(empty, (k - 1) % S)""",
+    "two roles take turns": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    order = tg.mbarrier(4, stages=2)
+    with tg.ws(0):
+        for k in range(n):
+            tg.mbarrier_wait(order, 0, k + 1)
+            tg.tile_store(out, tg.tile_load(x, shape=(1, N), offset=(2 * k, 0)), offset=(2 * k, 0))
+            tg.mbarrier_arrive(order, 1)
+    with tg.ws(1):
+        for k in range(n):
+            tg.mbarrier_wait(order, 1, k)
+            tg.tile_store(out, tg.tile_load(x, shape=(1, N), offset=(2 * k, 0)), offset=(2 * k, 0))
+            tg.mbarrier_arrive(order, 0)""",
+    "a tile that stays for many steps": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    q = tg.tile_empty(shape=(1, N), dtype=float, storage="shared")
+    qfull, qempty = tg.mbarrier(1), tg.mbarrier(4)
+    with tg.ws(0):
+        for i in range(m):
+            tg.mbarrier_wait(qempty, 0, i + 1)
+            tg.mbarrier_expect_bytes(qfull, 0, N * 4)
+            tg.tile_load_async(x, q, (i, 0), qfull)
+            for k in range(n):
+                it = i * n + k
+                s = it % S
+                tg.mbarrier_wait(empty, s, it // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for i in range(m):
+            tg.mbarrier_wait(qfull, 0, i)
+            acc = tg.tile_zeros(shape=(1, N))
+            for k in range(n):
+                it = i * n + k
+                s = it % S
+                tg.mbarrier_wait(full, s, it // S)
+                acc += q * ring[s]
+                tg.fence_async()
+                tg.mbarrier_arrive(empty, s)
+            tg.tile_store(out, acc, offset=(i, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(qempty)""",
+    "results leave through two buffers": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    st = tg.tile_empty(shape=(2, 1, N), dtype=float, storage="shared")
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            t = k % 2
+            tg.mbarrier_wait(full, s, k // S)
+            v = ring[s] * 2.0
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)
+            tg.store_wait(pending=1, read=True)
+            st[t] = v
+            tg.fence_async()
+            tg.tile_store_async(out, st[t], (k, 0))
+            tg.store_commit()
+        tg.store_wait(read=True)""",
+    "a copy in, a copy out": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(1, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(full, s, k // S)
+                tg.tile_store_async(out, ring[s], (k, 0))
+                tg.store_commit()
+                tg.store_wait(read=True)
+                tg.mbarrier_arrive(empty, s)""",
+    "copies out are waited for a round late": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(1, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(full, s, k // S)
+                tg.tile_store_async(out, ring[s], (k, 0))
+                tg.store_commit()
+                tg.store_wait(pending=1, read=True)
+                if k > 0:
+                    tg.mbarrier_arrive(empty, (k - 1) % S)
+            tg.store_wait(read=True)""",
+}

@@ -1,0 +1,56 @@
+"""Wrong schedules and their right twins: each is told apart, also in disguise."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from disguises import DISGUISES, kernel
+
+from tegula.errors import ScheduleRefuted
+
+CORPUS = Path(__file__).parent / "corpus"
+PROGRAMS = sorted(p.stem for p in CORPUS.glob("*.py"))
+WITHOUT_BARRIER = {"fence", "race", "unfinished", "unwritten", "in-flight"}
+"""Kinds of which the fault is an access, or a copy; of others it is something at a barrier."""
+
+
+def program(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"corpus_{name}", CORPUS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_wrong(name: str, disguise: str) -> None:
+    change, stages = DISGUISES[disguise]
+    wanted = program(name)
+    found = kernel(wanted.WRONG, change, stages).check()
+    assert (found.status, found.kind) == ("refuted", wanted.KIND), found.message
+    assert found.loc.line
+    assert found.help
+    assert found.steps
+    if wanted.KIND not in WITHOUT_BARRIER:
+        assert any(s.barrier and s.stage >= 0 and s.phase >= 0 for s in found.steps)
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_right(name: str, disguise: str) -> None:
+    change, stages = DISGUISES[disguise]
+    found = kernel(program(name).RIGHT, change, stages).check()
+    assert found.proved, f"{found.kind}: {found.message}{found.where}"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_messages(name: str) -> None:
+    """They name role, barrier or tile, and what is missing."""
+    wanted = program(name)
+    with pytest.raises(ScheduleRefuted) as caught:
+        kernel(wanted.WRONG).check().require()
+    assert all(word in str(caught.value) for word in wanted.WORDS), caught.value
