@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def deadlock(run: Run) -> Refuted:
     """What each role that has not ended waits for, and who should have ended it."""
     stuck = [(w, *_blocked(run, w)) for w in run.warps if not run.ended(w)]
-    for warp, *_ in stuck:
-        _note_wait(run, warp)
     seen: dict[int, tuple[Op, str]] = {}
     for warp, op, text in stuck:
-        seen.setdefault(warp.role, (op, text))
+        if warp.role not in seen:
+            _note_wait(run, warp)
+            seen[warp.role] = (op, text)
     (first, text), *rest = seen.values()
     starved = _starved(run, [w for w, *_ in stuck])
     if starved is not None:

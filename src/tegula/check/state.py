@@ -25,9 +25,9 @@ class Warp:
     """A warp that plays in a role; `weight`: how many it stands for. `entry`, `fences`, `products`, `copies`: its
     entries of clocks. `step`, `event`: where it is in the trace; `met`: whether those it waits for have come. `waits`:
     how often it has done so at each barrier, `arrivals`: in which phase the last time; `first`: the parity it first
-    waited for. `started`, `copied`: its products and groups of copies out; `open`: whether it has started a copy that is
-    in no group yet. `room`: the barrier where it last waited for room, as those do who fill; -1: nowhere. `past`: the waits that it comes after, one
-    bit each."""
+    waited for. `started`, `copied`: its products and groups of copies out; `open`: whether it has started a copy that
+    is in no group yet. `room`: the barrier where it last waited for room, as those do who fill; -1: nowhere. `past`:
+    the waits that it comes after, one bit each."""
 
     role: int
     weight: int
