@@ -225,14 +225,6 @@ class Forms:
             return self._opaque(op)
         return floor_divided(a, n)
 
-    def div(self, op: Op) -> Form:
-        """Rounded towards 0."""
-        a, b = (self.of(v) for v in op.operands)
-        if not _is_int(op.result) or b.number is None or b.number <= 0:
-            return self._opaque(op)
-        n = b.number
-        return constant(int(a.number / n)) if a.number is not None else of_term(Term("div", (a, b)))
-
     def shift(self, op: Op) -> Form:
         """A product or quotient with a power of two."""
         a, n = self.of(op.operands[0]), self.of(op.operands[1]).number
@@ -249,10 +241,13 @@ class Forms:
         return a.plus(floor_divided(a, n), -n)
 
     def div(self, op: Op) -> Form:
-        """Of what is not negative, the same as rounding down."""
-        dividend = self.of(op.operands[0])
+        """Rounded towards 0; of what is not negative, the same as rounding down."""
+        dividend, by = (self.of(v) for v in op.operands)
         lengths = all(t.kind == "shape" and f > 0 for t, f in dividend.terms) and dividend.constant >= 0
-        return self.floordiv(op) if lengths else self._opaque(op)
+        if lengths:
+            return self.floordiv(op)
+        known = _is_int(op.result) and by.number is not None and by.number > 0
+        return of_term(Term("div", (dividend, by))) if known else self._opaque(op)
 
     def extreme(self, op: Op) -> Form:
         a, b = (self.of(v) for v in op.operands)
@@ -308,7 +303,6 @@ _RULES: dict[type[Op], Callable[[Forms, Op], Form]] = {
     S.Shl: Forms.shift,
     S.Shr: Forms.shift,
     S.And: Forms.mask,
-    S.Div: Forms.div,
     S.Min: Forms.extreme,
     S.Max: Forms.extreme,
     Cast: Forms.cast,
