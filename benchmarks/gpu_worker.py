@@ -25,10 +25,10 @@ def tell(what: dict[str, Any]) -> None:
 
 def main(arguments: str) -> None:
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
-    from benchmarks import gpu_cases, gpu_gradients, gpu_latency, gpu_library, gpu_roles
+    from benchmarks import gpu_automatic, gpu_cases, gpu_gradients, gpu_latency, gpu_library, gpu_roles
 
     asked = json.loads(arguments)
-    families = (gpu_cases, gpu_library, gpu_roles, gpu_gradients, gpu_latency)
+    families = (gpu_cases, gpu_library, gpu_automatic, gpu_roles, gpu_gradients, gpu_latency)
     every = {k: v for family in families for k, v in family.CASES.items()}
     every |= {**gpu_cases.LAST, **gpu_library.LAST}
     cases = {k: v for k, v in every.items() if asked["wanted"] in k and k not in asked["done"]}

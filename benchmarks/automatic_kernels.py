@@ -1,0 +1,134 @@
+"""Kernels as newcomers write them: the guide's product with larger tiles and 16-bit numbers, and attention."""
+
+from typing import Any
+
+import tegula as tg
+
+bf16 = tg.bfloat16
+TILE_M, TILE_N, TILE_K = tg.constant(128), tg.constant(256), tg.constant(64)
+ROWS, DEPTH = tg.constant(128), tg.constant(128)
+FAR = tg.constant(-1e30)
+THREADS = 256
+
+
+@tg.kernel
+def tile_gemm(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+    i, j = tg.tid()
+
+    sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+
+    K = A.shape[1]
+
+    count = int(K / TILE_K)
+
+    for k in range(0, count):
+        a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+        b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N))
+
+        # sum += a*b
+        tg.tile_matmul(a, b, sum)
+
+    tg.tile_store(C, sum, offset=(i * TILE_M, j * TILE_N))
+
+
+@tg.kernel
+def one_tile_ahead(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+    i, j = tg.tid()
+
+    acc = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+
+    a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, 0), storage="register")
+    b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(0, j * TILE_N), storage="register")
+
+    count = int(A.shape[1] / TILE_K)
+    for k in range(1, count):
+        a_next = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K), storage="register")
+        b_next = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N), storage="register")
+
+        tg.tile_matmul(a, b, acc)
+
+        a = a_next
+        b = b_next
+
+    tg.tile_matmul(a, b, acc)
+    tg.tile_store(C, tg.tile_astype(acc, bf16), offset=(i * TILE_M, j * TILE_N))
+
+
+@tg.func
+def identity(x: float):
+    return x
+
+
+@tg.func
+def relu(x: float):
+    return tg.max(x, 0.0)
+
+
+@tg.func
+def silu(x: float):
+    return x / (1.0 + tg.exp(-x))
+
+
+def product(activation: Any, right: Any = bf16) -> Any:
+    """A product rounded to bfloat16 behind an activation; `right`: the type of B, which is converted."""
+
+    @tg.kernel
+    def gemm(A: tg.array2d[bf16], B: tg.array2d[right], C: tg.array2d[bf16]):
+        i, j = tg.tid()
+        sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+        for k in tg.pipelined((A.shape[1] + TILE_K - 1) // TILE_K):
+            a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+            b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N))
+            tg.tile_matmul(a, tg.tile_astype(b, bf16), sum)
+        tg.tile_store(C, tg.tile_astype(tg.tile_map(activation, sum), bf16), offset=(i * TILE_M, j * TILE_N))
+
+    return gemm
+
+
+PLAIN, RELU, SILU = product(identity), product(relu), product(silu)
+CONVERTED = product(identity, tg.int8)
+
+
+@tg.func
+def exact(t: Any):
+    return tg.exp(t)
+
+
+@tg.func
+def fast(t: Any):
+    return tg.fast.exp2(t)
+
+
+def attention(power: Any) -> Any:
+    """softmax(scale * Q @ K.T) @ V for heads of 128; `power`: of e, or of 2 if the scale holds the logarithm."""
+
+    @tg.kernel
+    def forward(
+        Q: tg.array3d[bf16], K: tg.array3d[bf16], V: tg.array3d[bf16], Out: tg.array3d[bf16], scale: float
+    ):
+        h, i = tg.tid()
+        q = tg.tile_load(Q[h], shape=(ROWS, DEPTH), offset=(i * ROWS, 0))
+        top = tg.tile_full(shape=(ROWS, 1), value=FAR, dtype=float)
+        total = tg.tile_zeros(shape=(ROWS, 1), dtype=float)
+        acc = tg.tile_zeros(shape=(ROWS, DEPTH), dtype=float)
+        for n in range(K.shape[1] // ROWS):
+            k = tg.tile_load(K[h], shape=(ROWS, DEPTH), offset=(n * ROWS, 0))
+            s = tg.tile_zeros(shape=(ROWS, ROWS), dtype=float)
+            tg.tile_matmul(q, tg.tile_transpose(k), s)
+            s = s * scale
+            higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
+            p = power(s - tg.tile_broadcast(higher, shape=(ROWS, ROWS)))
+            shrink = power(top - higher)
+            total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
+            acc = acc * tg.tile_broadcast(shrink, shape=(ROWS, DEPTH))
+            v = tg.tile_load(V[h], shape=(ROWS, DEPTH), offset=(n * ROWS, 0))
+            tg.tile_matmul(tg.tile_astype(p, bf16), v, acc)
+            top = higher
+        share = 1.0 / total
+        acc = acc * tg.tile_broadcast(share, shape=(ROWS, DEPTH))
+        tg.tile_store(Out[h], tg.tile_astype(acc, bf16), offset=(i * ROWS, 0))
+
+    return forward
+
+
+EXACT_ATTENTION, ATTENTION = attention(exact), attention(fast)

@@ -1,0 +1,137 @@
+"""Automatic schedules on a GPU: kernels without a word about roles, against cuBLAS and cuDNN through PyTorch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+import tegula as tg
+from benchmarks import automatic_kernels as kernels
+from benchmarks.burst import compared, relative_error
+from benchmarks.gpu_cases import SETS, ours, poisoned, random
+from benchmarks.gpu_library import attended
+from benchmarks.measure import Row
+
+TILE = (128, 256)
+SIZES = ((4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024))
+"""M, N, K."""
+RAGGED = ((4001, 4104, 4040), (8191, 8200, 1032))
+"""No multiples of the tiles; rows are odd multiples of 16 bytes."""
+UNALIGNED = ((4096, 4098, 4098),)
+"""Rows that no tensor map describes."""
+ATTENTIONS = {"8k": (16, 8192), "2k": (64, 2048)}
+"""Heads, and their length."""
+Activation = Callable[[torch.Tensor], torch.Tensor]
+
+
+def product(
+    m: int, n: int, k: int, what: str, kernel: Any, threshold: float | None, after: Activation | None = None
+) -> Iterator[Row]:
+    """bfloat16 operands; the peer rounds to the type of our result too."""
+    converted, wide = kernel is kernels.CONVERTED, kernel is kernels.tile_gemm
+    a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
+    b = [_right(k, n, seed + 9, converted) for seed in range(SETS)]
+    narrow = [t.to(torch.bfloat16) for t in b]
+    dtype = torch.float32 if wide else torch.bfloat16
+    c = [torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(SETS)]
+    d = [torch.empty((m, n), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
+    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    grid = (math.ceil(m / TILE[0]), math.ceil(n / TILE[1]))
+
+    def run(i: int) -> None:
+        tg.launch_tiled(kernel, grid, arrays[i], block_dim=kernels.THREADS)
+
+    def peer(i: int) -> torch.Tensor:
+        made = torch.matmul(a[i], narrow[i], out=d[i])
+        return made if after is None else after(made)
+
+    run(0)
+    wanted = a[0].double() @ narrow[0].double()
+    error = relative_error(c[0], wanted if after is None else after(wanted))
+    name = "torch.matmul" if after is None else "torch.matmul and activation"
+    yield compared(
+        product_name(m, n, k, what), run, {name: peer}, SETS, error, "bfloat16", threshold,
+        2 * m * n * k / 1e12, "TFLOP/s", note=scheduled(kernel),
+    )  # fmt: skip
+
+
+def _right(k: int, n: int, seed: int, whole: bool) -> torch.Tensor:
+    if not whole:
+        return random((k, n), "bfloat16", seed)
+    return (random((k, n), "float32", seed) * 20).clamp(-127, 127).to(torch.int8)
+
+
+def scheduled(kernel: Any) -> str:
+    """What was made of the form launched last."""
+    lines = kernel.explain().splitlines()
+    return next(line for line in lines if line.startswith("automatic schedule"))
+
+
+def product_name(m: int, n: int, k: int, what: str) -> str:
+    return f"automatic {what} bfloat16 {m}x{n}x{k}"
+
+
+def attention(size: str, exact: bool, threshold: float | None) -> Iterator[Row]:
+    """Heads of 128, all keys."""
+    heads, length = ATTENTIONS[size]
+    shape = (heads, length, 128)
+    q, k, v = ([random(shape, "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
+    o = [poisoned(t) for t in q]
+    scale = 1 / math.sqrt(128) * (1 if exact else math.log2(math.e))
+    kernel = kernels.EXACT_ATTENTION if exact else kernels.ATTENTION
+    arrays = [[*map(ours, each)] for each in zip(q, k, v, o, strict=True)]
+
+    def run(i: int) -> None:
+        tg.launch_tiled(kernel, (heads, length // 128), [*arrays[i], scale], block_dim=kernels.THREADS)
+
+    def peer(i: int) -> torch.Tensor:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return scaled_dot_product_attention(q[i][None], k[i][None], v[i][None])
+
+    run(0)
+    error = max(relative_error(o[0][h], attended(q[0][h], k[0][h], v[0][h], False)) for h in (0, -1))
+    yield compared(
+        attention_name(size, exact), run, {"cuDNN": peer}, SETS, error, "bfloat16", threshold,
+        4 * heads * length**2 * 128 / 1e12, "TFLOP/s", note=scheduled(kernel),
+    )  # fmt: skip
+
+
+def attention_name(size: str, exact: bool) -> str:
+    return f"automatic attention bfloat16 {size}, {'tg.exp' if exact else 'tg.fast.exp2'}"
+
+
+PRODUCTS: tuple[tuple[str, Any, float | None, Activation | None], ...] = (
+    ("tile_gemm, float32 result", kernels.tile_gemm, 0.95, None),
+    ("product", kernels.PLAIN, 0.97, None),
+    ("one tile ahead", kernels.one_tile_ahead, 0.95, None),
+    ("product and relu", kernels.RELU, 0.95, torch.relu),
+    ("product and silu", kernels.SILU, 0.85, torch.nn.functional.silu),
+    ("product with int8", kernels.CONVERTED, 0.6, None),
+)
+CASES: dict[str, Callable[[], Iterator[Row]]] = {
+    **{
+        product_name(*shape, what): partial(product, *shape, what, kernel, threshold, after)
+        for what, kernel, threshold, after in PRODUCTS
+        for shape in SIZES
+    },
+    **{
+        product_name(*shape, what): partial(product, *shape, what, kernels.PLAIN, threshold)
+        for what, shapes, threshold in (
+            ("ragged product", RAGGED, 0.85),
+            ("unaligned product", UNALIGNED, None),
+        )
+        for shape in shapes
+    },
+    **{
+        attention_name(size, exact): partial(attention, size, exact, None if exact else 0.6)
+        for size in ATTENTIONS
+        for exact in (False, True)
+    },
+}
+"""By name, in order; each yields its row."""

@@ -1,0 +1,84 @@
+"""Launches of kernels with automatic schedules: blocks of the hardware, explanations, the kernels that are timed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pretend_driver import PretendDriver
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from benchmarks import automatic_kernels as kernels
+
+import tegula as tg
+
+MULTIPROCESSORS = 132
+
+
+@pytest.fixture
+def driver(pretended: PretendDriver) -> PretendDriver:
+    pretended.kernels["kernel"] = lambda blocks, threads, data: None
+    return pretended
+
+
+def product(m: int, n: int, k: int, out: Any = tg.float32) -> list[Any]:
+    shapes = (((m, k), tg.bfloat16), ((k, n), tg.bfloat16), ((m, n), out))
+    return [tg.empty(shape, dtype, device="cuda:0") for shape, dtype in shapes]
+
+
+def test_the_hardware_runs_as_many_blocks_as_it_has_room_for(driver: PretendDriver) -> None:
+    for m, n, grid in ((256, 512, 4), (4096, 4096, MULTIPROCESSORS)):
+        arrays = product(m, n, 64)
+        tg.launch_tiled(kernels.tile_gemm, (m / 128, n / 256), arrays, block_dim=64)
+        assert driver.launches[-1][:2] == (grid, 384)
+
+
+def test_a_kernel_says_what_was_made_of_it(driver: PretendDriver) -> None:
+    tg.launch_tiled(kernels.tile_gemm, (1, 1), product(128, 256, 64), block_dim=256)
+    lines = kernels.tile_gemm.explain().splitlines()
+    assert "automatic schedule: fetch with 1 warp group, multiply with 2 warp groups, 4 stages" in "\n".join(
+        lines
+    )
+    assert "  multiply: warps 4 to 11 (256 threads), registers chosen by the compiler" in lines
+    assert any(line.startswith("  A: 4 stages of bfloat16 128x64") for line in lines)
+    assert "roles [names = (" in kernels.tile_gemm.ir("specialise")
+
+
+def test_a_kernel_says_why_it_keeps_one_role(driver: PretendDriver) -> None:
+    arrays = product(128, 256, 70)
+    tg.launch_tiled(kernels.PLAIN, (1, 1), product(128, 250, 64, tg.bfloat16), block_dim=256)
+    text = kernels.PLAIN.explain()
+    assert (
+        "automatic schedule: one role: no tensor map describes the array that this loads from (line" in text
+    )
+    tg.launch_tiled(kernels.tile_gemm, (1, 1), arrays, block_dim=256)
+    assert "one role" in kernels.tile_gemm.explain()
+
+
+def test_debug_mode_keeps_one_role(driver: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "mode", "debug")
+    tg.launch_tiled(kernels.tile_gemm, (1, 1), product(128, 256, 64), block_dim=256)
+    assert "automatic schedule: one role: debug mode" in kernels.tile_gemm.explain()
+    assert driver.launches[-1][1] == 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kernel", [kernels.one_tile_ahead, kernels.PLAIN, kernels.RELU, kernels.SILU, kernels.CONVERTED]
+)
+def test_the_timed_products_have_roles(driver: PretendDriver, kernel: Any) -> None:
+    a, b, c = product(256, 512, 256, tg.bfloat16)
+    b = tg.empty((256, 512), tg.int8, device="cuda:0") if kernel is kernels.CONVERTED else b
+    tg.launch_tiled(kernel, (2, 2), [a, b, c], block_dim=kernels.THREADS)
+    assert kernel.compiled[-1].spill_bytes == 0 and "automatic schedule: fetch" in kernel.explain()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [kernels.ATTENTION, kernels.EXACT_ATTENTION])
+def test_the_timed_attention_has_roles(driver: PretendDriver, kernel: Any) -> None:
+    arrays = [tg.empty((2, 256, 128), tg.bfloat16, device="cuda:0") for _ in range(4)]
+    tg.launch_tiled(kernel, (2, 2), [*arrays, 0.1], block_dim=kernels.THREADS)
+    assert kernel.compiled[-1].spill_bytes == 0 and "automatic schedule: fetch" in kernel.explain()
