@@ -36,6 +36,11 @@ def test_the_hardware_runs_as_many_blocks_as_it_has_room_for(driver: PretendDriv
         assert driver.launches[-1][:2] == (grid, 384)
 
 
+def test_blocks_are_numbered_in_32_bits(driver: PretendDriver) -> None:
+    with pytest.raises(tg.LaunchError, match="are more than"):
+        tg.launch_tiled(kernels.tile_gemm, (1 << 16, 1 << 16), product(128, 256, 64), block_dim=64)
+
+
 def test_a_kernel_says_what_was_made_of_it(driver: PretendDriver) -> None:
     tg.launch_tiled(kernels.tile_gemm, (1, 1), product(128, 256, 64), block_dim=256)
     lines = kernels.tile_gemm.explain().splitlines()

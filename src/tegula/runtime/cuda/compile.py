@@ -53,6 +53,9 @@ class CudaCompiled:
     most_blocks: int | None = None
     """How many blocks of the hardware are worth starting; None: as many as the launch has."""
 
+    placed: bool = False
+    """Whether they find their places in the launch by numbers of 32 bits."""
+
     launch = launch_on_device
 
 
@@ -78,7 +81,7 @@ def _lines(kernel: Kernel) -> list[str]:
 def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
-    from tegula.ops.lane import LogicalBlocks
+    from tegula.ops.lane import BlockPlace, LogicalBlocks
     from tegula.passes.pipeline import prepare
     from tegula.runtime.automatic import build as build_code
     from tegula.runtime.compile import site_to_json, written
@@ -100,6 +103,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "padding": maps_at(kernel) - argument_bytes(kernel),
         "schedule": built.verdict.summary(),
         "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
+        "placed": any(isinstance(op, BlockPlace) for op in kernel.walk()),
     }
     return Entry(metadata, made.code)
 
@@ -137,4 +141,5 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         most_blocks=where.resident_blocks(data["threads"], data["shared"], data["registers"])
         if data["combined"]
         else None,
+        placed=data["placed"],
     )

@@ -121,7 +121,7 @@ def _configuration(compiled: CudaCompiled, blocks: int) -> bytes:
 
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
     """How many blocks of the hardware run so many of the launch."""
-    if compiled.most_blocks is not None:
+    if compiled.most_blocks is not None and not (compiled.placed and blocks > MOST_BLOCKS):
         return min(blocks, compiled.most_blocks)
     if blocks > MOST_BLOCKS:
         raise LaunchError(
