@@ -83,6 +83,8 @@ def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool
     z = tg.zeros((m, n), dtype=c)
     text = run(roles(shape, a, b, c, turns, groups), [x, y, z, steps])
     wanted = (wide(x).T if turns[0] else wide(x)) @ (wide(y).T if turns[1] else wide(y))
+    if c is tg.int8:
+        wanted = wanted.astype(np.int64).astype(np.int8)
     np.testing.assert_array_equal(wide(z), wanted)
     return re.findall(r"wgmma\.mma_async\.sync\.aligned\.(\S+)", text)
 
@@ -125,6 +127,16 @@ def test_other_orders_are_turned_on_the_way_in(a: Any, c: Any, turns: tuple[bool
     k = 32 * 8 // a.bits
     found = check((64, 64, k), a, a, c, turns)
     assert len(found) == k * a.bits // 256 and all(x.startswith(f"m64n64k{256 // a.bits}.") for x in found)
+
+
+@pytest.mark.parametrize(
+    ("a", "c", "k"),
+    [(tg.float16, tg.float16, 64), (tg.float8_e5m2, tg.bfloat16, 64), (tg.int8, tg.int8, 64)],
+    ids=str,
+)
+def test_sums_are_narrowed_after_each_product(a: Any, c: Any, k: int) -> None:
+    found = check((64, 32, k), a, a, c, (False, True))
+    assert len(found) == k * a.bits // 256
 
 
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float8_e4m3, tg.float32], ids=str)

@@ -13,6 +13,7 @@ from simt import run_together
 
 import tegula as tg
 from tegula.backend.llvm import compile_ptx
+from tegula.target import CUDA_TARGETS, get_cuda_target
 
 
 def numbers(*shape: int, dtype: Any, seed: int = 0) -> tg.array:
@@ -105,6 +106,36 @@ def test_doubles_before_hopper() -> None:
     text = check((16, 8, 12), tg.float64, tg.float64, tg.float64, COLUMNS, 32, arch="sm_80")
     assert text.count("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64") == 2 * 3
     assert "m16n8k" not in text
+
+
+@pytest.mark.parametrize("arch", CUDA_TARGETS)
+def test_every_generation_has_the_instructions(arch: str) -> None:
+    @tg.kernel
+    def multiply(a: tg.array2d[tg.float16], b: tg.array2d[tg.bfloat16], c: tg.array2d[float],
+                 d: tg.array2d[tg.float64], e: tg.array2d[tg.int8], f: tg.array2d[tg.int32]):  # fmt: skip
+        x, y = tg.tile_load(a, shape=(16, 32)), tg.tile_load(b, shape=(16, 32))
+        u, v = tg.tile_load(c, shape=(16, 32)), tg.tile_load(d, shape=(16, 32))
+        w, total, count = (
+            tg.tile_load(e, shape=(16, 32)),
+            tg.tile_zeros(shape=(16, 16)),
+            tg.tile_load(f, shape=(16, 16)),
+        )
+        tg.tile_matmul(x, tg.tile_transpose(x), total)
+        tg.tile_matmul(y, tg.tile_transpose(y), total)
+        tg.tile_matmul(u, tg.tile_transpose(u), total, precision="tf32")
+        tg.tile_matmul(w, tg.tile_transpose(w), count)
+        tg.tile_store(c, total)
+        tg.tile_store(d, tg.tile_matmul(v, tg.tile_transpose(v)))
+        tg.tile_store(f, count)
+
+    dtypes = (tg.float16, tg.bfloat16, tg.float32, tg.float64, tg.int8)
+    args = [*(tg.zeros((16, 32), dtype=t) for t in dtypes), tg.zeros((16, 16), dtype=tg.int32)]
+    text, made = assembled(lowered(multiply, args, (1,), 32, arch=arch), arch)
+    deep = "m16n8k16" if get_cuda_target(arch).capability >= (9, 0) else "m8n8k4"
+    for name in ("f16.f16", "bf16.bf16", "tf32.tf32", "s8.s8", "f64.f64"):
+        assert f".{name}." in text, name
+    assert f"{deep}.row.col.f64" in text
+    assert made.spill_bytes == 0
 
 
 def test_float32_is_not_rounded_unless_asked_for() -> None:

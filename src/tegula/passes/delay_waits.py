@@ -37,7 +37,7 @@ def _product(loop: Op) -> Op | None:
     at, users = body.ops.index(product) if product in body.ops else -1, uses(body)
     if at < 0 or product.attrs.get("unit") != "wgmma" or not product.attrs.get("wait", True):
         return None
-    if product.attrs.get("staged"):
+    if product.attrs.get("at_once"):
         return None
     carried = product.operands[2]
     if carried not in body.args[1:]:

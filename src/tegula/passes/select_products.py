@@ -30,7 +30,7 @@ from tegula.passes.stage_operands import (
 )
 from tegula.rewrite import replace, uses, walk_regions
 from tegula.target import CudaTarget
-from tegula.types import BufType, PipeType, TileType
+from tegula.types import BufType, PipeType, TileType, scalar_of
 
 
 def keep_left_operands(kernel: Kernel, target: CudaTarget, threads: int) -> None:
@@ -58,15 +58,17 @@ def _popped(tile: Value) -> bool:
 def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     """Mark the products, attribute `unit`, and the pipes whose stages they read, attribute `swizzled`, which only such
     products may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory. Pipes
-    of float32 that only products of tf32 read hold rounded numbers, attribute `rounds`."""
+    of float32 that only products of tf32 read hold rounded numbers, attribute `rounds`. Products that cannot be left in
+    flight get the attribute `at_once`."""
     products = [op for op in kernel.walk() if isinstance(op, SharedProduct | RegisterProduct)]
     found = [op for op in products if target.tensor_cores == "wgmma" and _shape_fits(op, threads)]
     chosen, staged = _chosen(kernel, target, products, found, with_stages=True)
     if staged and not stages_fit(kernel, target, list(staged.values())):
         chosen, staged = _chosen(kernel, target, products, found, with_stages=False)
-    for op in products:
-        if op in chosen:
-            op.attrs["unit"] = "wgmma"
+    for op in chosen:
+        op.attrs["unit"] = "wgmma"
+        if _narrows(op):
+            op.attrs["at_once"] = True
     for op, k in _in_shared_memory(chosen):
         pipe, terms = pipe_of(op.operands[k]), stored_terms(op)
         if (op, k) not in staged:
@@ -76,7 +78,7 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
                 pipe.owner.attrs["rounds"] = True
     stage_operands(kernel, list(staged.values()))
     if any(
-        not op.attrs.get("wait", True) and (op not in chosen or op.attrs.get("staged")) for op in products
+        not op.attrs.get("wait", True) and (op not in chosen or op.attrs.get("at_once")) for op in products
     ):
         _complete(kernel, products)
     for op in products:
@@ -203,11 +205,18 @@ def _shape_fits(op: Op, threads: int) -> bool:
     a, out, terms = op.operands[0].type, op.result.type, stored_terms(op)
     assert isinstance(a, BufType | TileType) and isinstance(out, TileType)
     groups = group_of(op, threads).warp_groups
-    if not groups or terms is None or out.dtype.bits != terms.sum.bits:  # type: ignore[union-attr]
+    if not groups or terms is None:
         return False
     rows, columns = out.shape
     down, across, high, wide = wgmma_share((rows, columns), groups)
     return (64 * high * down, 8 * wide * across) == (rows, columns) and a.shape[1] % terms.depth == 0
+
+
+def _narrows(op: Op) -> bool:
+    """Whether sums are rounded, or cut, to a narrower result."""
+    out, terms = op.result.type, stored_terms(op)
+    assert isinstance(out, TileType) and terms is not None
+    return scalar_of(out.dtype).bits < terms.sum.bits
 
 
 def _rows_fit(op: Op, threads: int) -> bool:

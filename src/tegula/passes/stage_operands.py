@@ -82,7 +82,8 @@ def stages_fit(kernel: Kernel, target: CudaTarget, places: list[Place]) -> bool:
 
 
 def stage_operands(kernel: Kernel, places: list[Place]) -> None:
-    """Make the products read stages. Those whose stages are written before each of them are marked, `staged`."""
+    """Make the products read stages. Those whose stages are written before each of them get the attribute `at_once`:
+    they are not left in flight."""
     written = _written(kernel)
     known: dict[tuple[Value, bool, bool], Value] = {}
     for place in places:
@@ -94,7 +95,7 @@ def stage_operands(kernel: Kernel, places: list[Place]) -> None:
         made = Region()
         build = Builder(made, product.loc)
         if not isinstance(source.owner, BufNew) or source in written:
-            product.attrs["staged"] = True
+            product.attrs["at_once"] = True
             product.operands[place.position] = _copied(build, place, _read(build, source, turned), rounds)
             _insert(product, made, after=False)
             continue
