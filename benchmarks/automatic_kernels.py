@@ -69,7 +69,7 @@ def silu(x: float):
     return x / (1.0 + tg.exp(-x))
 
 
-def product(activation: Any, right: Any = bf16) -> Any:
+def product(activation: Any, right: Any) -> Any:
     """A product rounded to bfloat16 behind an activation; `right`: the type of B, which is converted."""
 
     @tg.kernel
@@ -85,7 +85,7 @@ def product(activation: Any, right: Any = bf16) -> Any:
     return gemm
 
 
-PLAIN, RELU, SILU = product(identity), product(relu), product(silu)
+PLAIN, RELU, SILU = product(identity, bf16), product(relu, bf16), product(silu, bf16)
 CONVERTED = product(identity, tg.int8)
 
 
