@@ -177,6 +177,46 @@ def left_masked(A: tg.array2d[bf16], Mask: tg.array2d[bf16], B: tg.array2d[bf16]
 
 
 @tg.kernel
+def left_scaled(A: tg.array2d[bf16], Scale: tg.array1d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+    """The loop loads a row beside its tiles."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        scale = tg.tile_reshape(tg.tile_load(Scale, shape=64, offset=k * 64), shape=(1, 64))
+        b = tg.tile_load(B, shape=(64, 128), offset=(k * 64, j * 128))
+        tg.tile_matmul(a * tg.tile_broadcast(scale, shape=(128, 64)), b, sum)
+    tg.tile_store(C, sum, offset=(i * 128, j * 128))
+
+
+@tg.kernel
+def two_layers(X: tg.array2d[bf16], V: tg.array2d[bf16], W: tg.array2d[bf16], C: tg.array2d[bf16]):
+    """relu(X @ V) @ W, a loop in a loop."""
+    i = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 64), dtype=tg.float32)
+    for h in range(V.shape[1] // 64):
+        hidden = tg.tile_zeros(shape=(128, 64), dtype=tg.float32)
+        for k in range(X.shape[1] // 64):
+            x = tg.tile_load(X, shape=(128, 64), offset=(i * 128, k * 64))
+            v = tg.tile_load(V, shape=(64, 64), offset=(k * 64, h * 64))
+            tg.tile_matmul(x, v, hidden)
+        w = tg.tile_load(W, shape=(64, 64), offset=(h * 64, 0))
+        tg.tile_matmul(tg.tile_astype(tg.max(hidden, 0.0), bf16), w, sum)
+    tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * 128, 0))
+
+
+@tg.kernel
+def batched(A: tg.array3d[bf16], B: tg.array3d[bf16], C: tg.array3d[bf16]):
+    b, i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(64, 128), dtype=tg.float32)
+    for k in range((A.shape[2] + 63) // 64):
+        x = tg.tile_load(A[b], shape=(64, 64), offset=(i * 64, k * 64))
+        y = tg.tile_load(B[b], shape=(64, 128), offset=(k * 64, j * 128))
+        tg.tile_matmul(x, y, sum)
+    tg.tile_store(C[b], tg.tile_astype(sum, bf16), offset=(i * 64, j * 128))
+
+
+@tg.kernel
 def attention(
     Q: tg.array3d[bf16], K: tg.array3d[bf16], V: tg.array3d[bf16], Out: tg.array3d[bf16], scale: float
 ):
@@ -267,13 +307,14 @@ def gemm(
     return arguments
 
 
-def masked() -> list[Any]:
-    return [
-        integers(128, 192),
-        integers(128, 192, seed=1),
-        integers(192, 128, seed=2),
-        tg.zeros((128, 128), dtype=float),
-    ]
+def arrays(*shapes: tuple[int, ...], out: Any = bf16) -> Callable[[], list[Any]]:
+    """Arrays of small integers; the last one, of type `out`, is the result."""
+
+    def arguments() -> list[Any]:
+        *given, result = shapes
+        return [*(integers(*shape, seed=k) for k, shape in enumerate(given)), tg.zeros(result, dtype=out)]
+
+    return arguments
 
 
 def heads(count: int, queries: int, keys: int, depth: int) -> Callable[[], list[Any]]:
@@ -296,7 +337,10 @@ LAUNCHES = [
     Launch(right_converted, gemm(256, 256, 320, right=tg.int8), (2, 1)),
     Launch(right_turned_and_converted, gemm(64, 256, 192, out=float, turned="b", right=tg.int8), (1, 2)),
     Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1)),
-    Launch(left_masked, masked, (1, 1)),
+    Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1)),
+    Launch(left_scaled, arrays((128, 192), (192,), (192, 128), (128, 128), out=float), (1, 1)),
+    Launch(two_layers, arrays((256, 128), (128, 192), (192, 64), (256, 64)), (2,), exact=False),
+    Launch(batched, arrays((2, 128, 192), (2, 192, 256), (2, 128, 256)), (2, 2, 2)),
     Launch(attention, heads(2, 128, 384, 128), (2, 1), exact=False),
     Launch(attention, heads(1, 128, 128, 128), (1, 1), exact=False),
     Launch(causal_attention, heads(2, 256, 256, 64), (2, 2), exact=False),
