@@ -21,6 +21,7 @@ from tegula.interp.machine import Grid
 from tegula.interp.report import Report
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import events as E
+from tegula.ops.lane import LogicalBlocks
 from tegula.ops.roles import WARP, Roles
 from tegula.ops.schedule import BulkLoad, MbarrierExpect, MbarrierNew, MbarrierWait, NamedNew, arrivals_at
 from tegula.types import DType, MatType, MbarrierType, VecType
@@ -43,7 +44,8 @@ def prepared(kernel: Kernel, spread: Spread) -> Prepared:
 
 
 class Launch:
-    """One block of one launch. Wrong, Failed and Unsupported where it cannot be run in any order."""
+    """One block of one launch, or all of its blocks where one of the hardware walks over several. Wrong, Failed and
+    Unsupported where it cannot be run in any order."""
 
     def __init__(self, made: Prepared, args: Sequence[Any], dims: Sequence[int], block: int = 0) -> None:
         self.made, kernel = made, made.kernel
@@ -79,7 +81,8 @@ class Launch:
         kernel, spread = self.made.kernel, self.made.spread
         lanes = kernel.launch.block_dim
         blocks = -(-math.prod(dims) // lanes)
-        grid = Grid(dims, blocks, blocks)
+        walks = any(isinstance(op, LogicalBlocks) for op in kernel.walk())
+        grid = Grid(dims, blocks, 1 if walks else blocks)
         tid, present = grid.thread_indices(block, lanes)
         size = max((p.offset + p.size for p in spread.places.values()), default=0)
         shared = np.zeros(size, np.uint8)

@@ -1,0 +1,67 @@
+"""Automatic schedules are replayed by warps, copies and products that take turns in many orders, with one result."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import agreement
+import pytest
+from forced import HOPPER, as_written, same
+from scheduled_kernels import (
+    Launch,
+    arrays,
+    attention,
+    bf16,
+    causal_attention,
+    gemm,
+    heads,
+    left_converted,
+    left_masked,
+    matmul_pipelined,
+    right_converted,
+    tile_gemm,
+    two_layers,
+)
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "check"))
+
+from replays import ready, some
+
+import tegula as tg
+from tegula.interp.agents.launch import Launch as Replayed
+from tegula.interp.agents.values import Values
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import for_gpu
+
+ORDERS = 12
+LAUNCHES = {
+    launch.name: launch
+    for launch in (
+        Launch(tile_gemm, gemm(256, 256, 192, out=float), (2, 1), 384),
+        Launch(matmul_pipelined, gemm(128, 512, 320), (1, 2), 384),
+        Launch(right_converted, gemm(256, 256, 256, right=tg.int8), (2, 1), 384),
+        Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1), 384),
+        Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1), 384),
+        Launch(two_layers, arrays((256, 128), (128, 192), (192, 64), (256, 64)), (2,), 384, exact=False),
+        Launch(attention, heads(2, 128, 512, 128), (2, 1), 384, exact=False),
+        Launch(causal_attention, heads(1, 128, 128, 64), (1, 1), 384, exact=False),
+    )
+}
+"""One block of the hardware each."""
+
+
+@pytest.mark.parametrize("name", LAUNCHES)
+def test_in_many_orders(name: str) -> None:
+    launch = LAUNCHES[name]
+    arguments = launch.arguments()
+    kernel = agreement.traced(launch.kernel, arguments, launch.dims, launch.block_dim)
+    prepare(kernel)
+    parts = for_gpu(kernel, HOPPER)
+    assert parts.schedule.plan is not None and parts.threads == launch.block_dim
+    plain = [a.numpy() if isinstance(a, tg.array) else a for a in arguments]
+    run = Replayed(ready(kernel, parts), plain, launch.dims)
+    found = [run.play(order) for order in some(run, ORDERS)]
+    assert all(x == found[0] for x in found)
+    Values(run).store(found[-1])
+    same(plain, as_written(launch), launch.exact)
