@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -32,6 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     made = tempfile.mkdtemp(prefix="tegula-test-cache-")
     os.environ["TEGULA_CACHE_DIR"] = made
+    # A folder's own conftest.py, read before this where the folder is named on the command line, may have imported it.
+    known = sys.modules.get("tegula.runtime.config")
+    if known is not None:
+        known.config.kernel_cache_dir = made
     config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
 
 

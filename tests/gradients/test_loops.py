@@ -272,3 +272,28 @@ def test_overlapping_windows_have_several_owners(overlap: int) -> None:
 
     check(windows, (3, 8), random(16), zeros(3, 4), block_dim=8)
     assert ("tile.atomic" in adjoint_ir(windows)) == (overlap < 4)
+
+
+@tg.kernel
+def summed_from_zero(x: tg.array2d[D], y: tg.array1d[D], n: int):
+    i = tg.tid()
+    total = D(0.0)
+    for k in range(n):
+        total += x[i, k] * x[i, k]
+    y[i] = total
+
+
+@tg.kernel
+def replaced_once(x: tg.array2d[D], y: tg.array1d[D], n: int):
+    i = tg.tid()
+    total = D(3.0)
+    for _ in range(1):
+        total = tg.sin(x[i, n - 1])
+    y[i] = total
+
+
+@pytest.mark.parametrize("kernel", [summed_from_zero, replaced_once])
+@pytest.mark.parametrize("n", [1, 5])
+def test_scalars_that_start_as_constants(kernel: Any, n: int) -> None:
+    """A constant takes no gradient."""
+    tg.gradcheck(kernel, 6, [random(6, n)], [zeros(6), n], block_dim=32, directions=4)

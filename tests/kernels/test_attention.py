@@ -102,9 +102,9 @@ def test_the_last_query_sees_all_keys(rows: int, keys: int, depth: int) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("heads", [(4, 1), (6, 2), (3, 3)])
-def test_groups_of_heads(heads: tuple[int, int], causal: bool) -> None:
-    check(140, 140, heads=heads, batch=2, causal=causal)
+@pytest.mark.parametrize(("heads", "depth"), [((4, 1), 64), ((6, 2), 64), ((3, 3), 64), ((4, 2), 128)])
+def test_groups_of_heads(heads: tuple[int, int], depth: int, causal: bool) -> None:
+    check(140, 140, heads=heads, batch=2, causal=causal, depth=depth)
 
 
 @pytest.mark.parametrize("depth", [64, 128])

@@ -38,6 +38,9 @@ class Const(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         return [element(attrs["type"])]
 
+    def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
+        return ()
+
 
 class Add(Elementwise):
     """a + b; integers wrap."""
