@@ -26,10 +26,8 @@ from tegula.types import ArrayType, Type, element_bytes, int32
 if TYPE_CHECKING:
     from tegula.passes.gradient import Step
 
-BUSY = 4
-"""Blocks for each multiprocessor that keep a GPU busy."""
 BUSY_CPU = 32
-"""And a CPU; not a multiple of its cores, so that sums are the same on all of them."""
+"""Blocks that keep a CPU busy; not a multiple of its cores, so that sums are the same on all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +162,9 @@ class Part(Kernel):
         """Of its last launch."""
         self.sums: list[int] = []
         """Bytes of each array of sums that its last launch wrote."""
-        self.shared = [Part(adjoint, s, captured) for s in step.shared]
-        """What is launched instead where the grid would leave a device idle."""
+        others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
+        self.shared = [Part(adjoint, s, captured) for s in others]
+        """What may be launched instead."""
 
     @property
     def in_order(self) -> bool:
@@ -212,7 +211,7 @@ def launches(
 ) -> Iterator[tuple[Part, tuple[int, ...], tuple[Any, ...]]]:
     """What is launched for the steps of an adjoint: a kernel, its dimensions and its arguments. `dims`: of the forward
     launch; `args`: of the adjoint, ours."""
-    from tegula.passes.gradient import Launch
+    from tegula.passes.gradient import BUSY, Launch
 
     where = next((a.device for a in args if isinstance(a, array)), CPU)
     values, grid = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
@@ -220,7 +219,7 @@ def launches(
     if grid is not None and grid.extents is not None:
         values |= zip(grid.params, args, strict=False)
         dims = (*Launch(dims, values, busy).numbers(grid.extents), dims[-1])
-    made = Launch(dims, values, busy)
+    made = Launch(dims, values, busy, where.is_cuda)
     rows: dict[Any, array] = {}
     steps[0].adjoint.launched.clear()
     for part in steps:

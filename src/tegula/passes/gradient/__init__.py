@@ -3,9 +3,10 @@
 from tegula.passes.gradient.differentiate import check_order, differentiate, reads, split
 from tegula.passes.gradient.order import among_blocks
 from tegula.passes.gradient.sequential import sequentialise
-from tegula.passes.gradient.steps import Launch, Partials, Step, kept_of_loops
+from tegula.passes.gradient.steps import BUSY, Launch, Partials, Step, kept_of_loops
 
 __all__ = [
+    "BUSY",
     "Launch",
     "Partials",
     "Step",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from tegula.dataclass import replace
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.array import ArrayView
+from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.control import For, While, Yield
 from tegula.ops.lane import Tid
 from tegula.ops.linear import TileMatmul
@@ -28,7 +28,18 @@ from tegula.passes.gradient.partials import (
     summing,
     tile_of,
 )
-from tegula.passes.gradient.steps import Dim, Extent, Partials, Share, Step, Times, known_to_host
+from tegula.passes.gradient.retile import retile
+from tegula.passes.gradient.steps import (
+    Dim,
+    Extent,
+    Merged,
+    Partials,
+    Pieces,
+    Share,
+    Step,
+    Times,
+    known_to_host,
+)
 from tegula.passes.gradient.sums import SumBuilder, constant, summed_in
 from tegula.passes.gradient.widen import widen
 from tegula.passes.window import apart, moves_on, window
@@ -106,6 +117,17 @@ class _Owner:
             if any(index in _free(op) and not set(op.results) & set(backwards) for op in needed):
                 backwards.clear()  # the index counts by itself too
         whole = Step(*self._built(needed, False))
+        wide = retile(whole.kernel)
+        if wide is not None:
+            grid = list(self.grid)
+            grid[wide.dim] = Pieces(self.grid[wide.dim], wide.factor)
+            length = ArrayShape([whole.known[wide.parameter]], [int32], {"dim": wide.along}).result
+            merged = Merged(
+                Step(wide.kernel, whole.known, tuple(grid), whole.counts),
+                Times(wide.length, self.grid[wide.dim]),
+                length,
+            )
+            whole = replace(whole, wide=merged)
         missing = [k for k in range(self.blocks) if k not in self.components]
         if not missing or len(self.grid) == MOST_DIMS or not can_be_partial(self.atomic):
             return whole

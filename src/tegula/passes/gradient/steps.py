@@ -16,6 +16,9 @@ from tegula.ops.convert import Cast
 from tegula.ops.scalar import Const, Select
 from tegula.types import BufType, DType, element_bytes, to_numpy
 
+BUSY = 4
+"""Blocks for each multiprocessor that keep a GPU busy."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dim:
@@ -42,7 +45,15 @@ class Times:
     of: Extent
 
 
-Extent = Dim | Share | Times | Value | int
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """How many pieces of some length a number has, the last one perhaps shorter."""
+
+    of: Extent
+    length: int
+
+
+Extent = Dim | Share | Times | Pieces | Value | int
 """A number that the host knows before a launch. Values are of the adjoint kernel, and follow from its arguments."""
 
 
@@ -62,7 +73,7 @@ class Step:
     """One launch of an adjoint. `known`: the parameters of the adjoint kernel, which extents may be values of. `grid`:
     its blocks, in each dimension; None: the grid of the forward launch. `counts`: int32 arguments that follow those of
     the adjoint kernel, `partials`: arrays that follow them. `shared`: what is launched instead where the grid would
-    leave a device idle."""
+    leave a device idle; `wide`: on a GPU, where larger tiles would not."""
 
     kernel: Kernel
     known: tuple[Value, ...]
@@ -70,6 +81,17 @@ class Step:
     counts: tuple[Extent, ...] = ()
     partials: tuple[Partials, ...] = ()
     shared: tuple[Step, ...] = ()
+    wide: Merged | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A step whose blocks own several tiles each, some of them perhaps beyond the last one: that is the same where the
+    elements that all tiles cover are no less than the length of the array."""
+
+    step: Step
+    covered: Extent
+    length: Extent
 
 
 def kept_of_loops(kernel: Kernel) -> dict[tuple[str, int], int]:
@@ -110,6 +132,7 @@ class Launch:
     dims: Sequence[int]
     arguments: Mapping[Value, Any]
     busy: int
+    is_gpu: bool = False
 
     def number(self, extent: Extent) -> int:
         """The number that an extent is; not negative."""
@@ -119,6 +142,8 @@ class Launch:
             return self.dims[extent.number]
         if isinstance(extent, Times):
             return extent.factor * self.number(extent.of)
+        if isinstance(extent, Pieces):
+            return -(-self.number(extent.of) // extent.length)
         if isinstance(extent, Share):
             return self._shared(extent)
         return max(0, int(_value(extent, self.arguments)[0]))
@@ -136,12 +161,22 @@ class Launch:
 
     def steps(self, step: Step) -> tuple[Step, ...]:
         """What is launched for a step."""
-        if not step.shared or step.grid is None:
+        if step.grid is None:
+            return (step,)
+        if step.wide is not None and self.is_gpu and self._fits(step.wide):
+            return (step.wide.step,)
+        if not step.shared:
             return (step,)
         blocks, divided = math.prod(self.numbers(step.grid)), self.numbers(step.shared[0].grid or ())
         large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in step.shared for p in s.partials)
         useful = 2 * blocks <= self.busy and blocks < math.prod(divided)
         return step.shared if useful and not large else (step,)
+
+    def _fits(self, wide: Merged) -> bool:
+        """Whether larger tiles hold nothing that is not to be added up, and are enough for the device: three for four
+        multiprocessors."""
+        covers = self.number(wide.covered) >= self.number(wide.length)
+        return covers and 4 * BUSY * math.prod(self.numbers(wide.step.grid or ())) >= 3 * self.busy
 
 
 def _value(value: Value, arguments: Mapping[Value, Any]) -> np.ndarray:

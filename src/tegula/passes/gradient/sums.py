@@ -35,14 +35,26 @@ class SumBuilder(GradientBuilder):
 
     def add_to(self, array: Value, total: Value, at: Sequence[Value], bounds_check: bool) -> None:
         """array[at] += total, rounded once."""
-        t, wide = array.type, total.type
-        assert isinstance(t, ArrayType) and isinstance(wide, TileType)
-        attrs = {"bounds_check": bounds_check, "aligned": False}
-        zero = self.const(0.0, t.dtype)
-        before = self.one(TileLoad, [array, zero, *at], {**attrs, "shape": wide.shape})
-        after = self.plus(self.converted(before, scalar_of(wide.dtype)), total)
+        assert isinstance(total.type, TileType)
+        before = self.loaded(array, at, total.type.shape, _scalar(total), bounds_check)
+        after = self.plus(before, total)
         assert after is not None
-        self.emit(TileStore, [array, self.converted(after, scalar_of(t.dtype)), *at], attrs)
+        self.store(array, after, at, bounds_check)
+
+    def loaded(
+        self, array: Value, at: Sequence[Value], shape: Sequence[int], to: DType, bounds_check: bool = True
+    ) -> Value:
+        """A tile of an array, in another type."""
+        assert isinstance(array.type, ArrayType)
+        attrs = {"shape": tuple(shape), "bounds_check": bounds_check, "aligned": False}
+        zero = self.const(0.0, array.type.dtype)
+        return self.converted(self.one(TileLoad, [array, zero, *at], attrs), to)
+
+    def store(self, array: Value, tile: Value, at: Sequence[Value], bounds_check: bool = True) -> None:
+        """array[at] = tile, rounded."""
+        assert isinstance(array.type, ArrayType)
+        attrs = {"bounds_check": bounds_check, "aligned": False}
+        self.emit(TileStore, [array, self.converted(tile, scalar_of(array.type.dtype)), *at], attrs)
 
     def converted(self, tile: Value, to: DType) -> Value:
         assert isinstance(tile.type, TileType)

@@ -1,0 +1,225 @@
+"""Owners of tiles as large as those of the forward product.
+
+Of C = A B in tiles of 128 x 256 and steps of 64, an owner of A's gradient has a tile of 128 x 64 and takes steps of
+256: too little for each byte that it loads. Where such tiles lie side by side, one block may own several of them, and
+take shorter steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.dataclass import dataclass
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayShape, ArrayView
+from tegula.ops.base import Elementwise
+from tegula.ops.control import For, Yield
+from tegula.ops.lane import Tid
+from tegula.ops.linear import TileMatmul
+from tegula.ops.tile import TileFull, TileLoad, TileMap, TilePermute, TileStore
+from tegula.passes.accesses import linear
+from tegula.passes.gradient.partials import finished
+from tegula.passes.gradient.sums import SumBuilder, constant
+from tegula.rewrite import clone_op
+from tegula.types import TileType, int32, scalar_of
+
+DEPTH = 64
+"""Elements of a step."""
+MOST = (128, 256)
+"""Rows and columns of a tile."""
+PLACES = (S.Const, Elementwise, ArrayShape, ArrayView)
+"""Ops that say where tiles lie."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """A kernel whose blocks own `factor` tiles of `length` elements each, side by side along dimension `dim` of the
+    grid and dimension `along` of the array at position `parameter`."""
+
+    kernel: Kernel
+    dim: int
+    factor: int
+    length: int
+    parameter: int
+    along: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """An operand of a product: its load, whether it is transposed on the way, and the number of the dimension of the
+    load that is summed over."""
+
+    load: Op
+    transposed: bool
+    summed: int
+
+    @property
+    def shape(self) -> list[int]:
+        return list(self.load.attrs["shape"])
+
+
+def retile(kernel: Kernel) -> Wide | None:
+    """The kernel of an owner of 16-bit products with larger tiles; None where that is not known to be the same."""
+    body = kernel.body
+    loops = [op for op in body.ops if isinstance(op, For)]
+    stores = [op for op in body.ops if isinstance(op, TileStore)]
+    known = (*PLACES, Tid, For, TileFull, TileLoad, TileMap, TileStore, Yield)
+    if len(loops) != 1 or len(stores) != 1 or not all(isinstance(op, known) for op in body.ops):
+        return None
+    (loop,), (store,) = loops, stores
+    inner = loop.regions[0]
+    products = [op for op in inner.ops if isinstance(op, TileMatmul)]
+    known = (*PLACES, TileLoad, TilePermute, TileMatmul, Yield)
+    if len(products) != 1 or not all(isinstance(op, known) for op in inner.ops):
+        return None
+    (product,) = products
+    sides = _side(product.operands[0], 1, loop), _side(product.operands[1], 0, loop)
+    at = store.operands[2:]
+    if sides[0] is None or sides[1] is None or len(at) != 2 or not _is_whole(loop, product, store):
+        return None
+    return _Retiling(kernel, loop, store, (sides[0], sides[1])).made()
+
+
+def _side(tile: Value, summed: int, loop: Op) -> _Side | None:
+    load, transposed = tile.owner, False
+    if isinstance(load, TilePermute):
+        load, transposed = load.operands[0].owner, True
+    if not isinstance(load, TileLoad) or load.parent is not loop.regions[0] or not load.attrs["bounds_check"]:
+        return None
+    shape = load.attrs["shape"]
+    if len(shape) != 2 or constant(load.operands[1]) != 0 or not _is_short(load.result):
+        return None
+    side = _Side(load, transposed, 1 - summed if transposed else summed)
+    index, length = loop.regions[0].args[0], shape[side.summed]
+    steps = linear(load.operands[2 + side.summed]) == ({index: length}, 0)
+    return side if steps and index not in linear(load.operands[3 - side.summed])[0] else None
+
+
+def _is_short(tile: Value) -> bool:
+    assert isinstance(tile.type, TileType)
+    scalar = scalar_of(tile.type.dtype)
+    return scalar.is_float and scalar.bits == 16
+
+
+def _is_whole(loop: Op, product: Op, store: Op) -> bool:
+    """Whether the loop adds up products from the first to the last, and nothing else is stored but their sum added to
+    what is there."""
+    (total,) = loop.regions[0].terminator.operands
+    start = loop.operands[3].owner
+    return (
+        total is product.result
+        and product.operands[2] is loop.regions[0].args[1]
+        and all(constant(v) == 1 for v in (*product.operands[3:], loop.operands[2]))
+        and constant(loop.operands[0]) == 0
+        and isinstance(start, TileFull)
+        and constant(start.operands[0]) == 0
+        and bool(store.attrs["bounds_check"])
+    )
+
+
+class _Retiling:
+    def __init__(self, kernel: Kernel, loop: Op, store: Op, sides: tuple[_Side, _Side]) -> None:
+        self.kernel = kernel
+        self.loop = loop
+        self.store = store
+        self.sides = sides
+        (tid,) = (op for op in kernel.body.ops if isinstance(op, Tid))
+        self.tid = tid
+
+    def made(self) -> Wide | None:
+        t = self.loop.results[0].type
+        assert isinstance(t, TileType)
+        limit = min(MOST[0] * MOST[1], max(s.shape[0] * s.shape[1] for s in self.sides))
+        growing = max((0, 1), key=lambda d: MOST[d] // t.shape[d])
+        factor = 1
+        while 2 * factor * t.shape[growing] <= MOST[growing] and 2 * factor * t.size <= limit:
+            factor *= 2
+        place = self._place(growing, t.shape[growing])
+        depth = self.sides[0].shape[self.sides[0].summed]
+        if factor == 1 or place is None or depth % DEPTH:
+            return None
+        array, along = self._array(growing)
+        if array is None:
+            return None
+        kernel = self._built(growing, factor, place, depth // DEPTH)
+        return Wide(kernel, place, factor, t.shape[growing], self.kernel.params.index(array), along)
+
+    def _place(self, growing: int, length: int) -> int | None:
+        """The dimension of the grid along which tiles lie side by side, and which says nothing else."""
+        side = self.sides[growing]
+        offset = self.store.operands[2 + growing]
+        terms, first = linear(offset)
+        if first or len(terms) != 1 or next(iter(terms.values())) != length:
+            return None
+        (place,) = terms
+        if place not in self.tid.results[:-1] or linear(side.load.operands[3 - side.summed]) != (terms, 0):
+            return None
+        other = self.sides[1 - growing].load
+        elsewhere = [*other.operands[2:], self.store.operands[3 - growing]]
+        elsewhere += [v for op in self.kernel.walk() if isinstance(op, ArrayView) for v in op.operands[1:]]
+        if any(place in linear(v)[0] for v in elsewhere):
+            return None
+        return self.tid.results.index(place)
+
+    def _array(self, growing: int) -> tuple[Value | None, int]:
+        """The parameter that is stored to, and its dimension along which the tiles lie."""
+        array, along = self.store.operands[0], growing
+        while isinstance(array.owner, ArrayView):
+            kept = [d for d, entry in enumerate(array.owner.attrs["spec"]) if entry != "index"]
+            if array.owner.attrs["spec"][kept[along]] != ("slice", 1):
+                return None, 0
+            before = sum(1 if entry == "index" else 2 for entry in array.owner.attrs["spec"][: kept[along]])
+            if constant(array.owner.operands[1 + before]) != 0:
+                return None, 0
+            array, along = array.owner.operands[0], kept[along]
+        return (array if array in self.kernel.params else None), along
+
+    def _built(self, growing: int, factor: int, place: int, shorter: int) -> Kernel:
+        old = self.kernel
+        body = Region([p.type for p in old.params])
+        mapping: dict[Value, Value] = dict(zip(old.params, body.args, strict=True))
+        b = SumBuilder(body, self.loop.loc)
+        own = b.emit(Tid, [], {"count": len(self.tid.results)})
+        mapping.update(zip(self.tid.results, own, strict=True))
+        mapping[self.tid.results[place]] = b.one(S.Mul, [own[place], b.const(factor, int32)])
+        self._copy(b, old.body.ops, mapping)
+        t = self.loop.results[0].type
+        assert isinstance(t, TileType)
+        shape = list(t.shape)
+        shape[growing] *= factor
+        # The sum begins with what is there: beside such a sum, registers hold nothing else at the end.
+        array, at = mapping[self.store.operands[0]], [mapping[v] for v in self.store.operands[2:]]
+        total = b.loaded(array, at, tuple(shape), scalar_of(t.dtype))
+        region = Region([int32, total.type])
+        b.region = region
+        mapping[self.loop.regions[0].args[0]] = region.args[0]
+        self._copy(b, self.loop.regions[0].ops, mapping)
+        tiles = [self._loaded(b, k, growing, factor, mapping, region.args[0]) for k in (0, 1)]
+        one = b.const(1.0, scalar_of(t.dtype))
+        b.emit(Yield, [b.one(TileMatmul, [*tiles, region.args[1], one, one])])
+        b.region = body
+        rounds = b.one(S.Mul, [mapping[self.loop.operands[1]], b.const(shorter, int32)])
+        bounds = [b.const(0, int32), rounds, b.const(1, int32)]
+        (total,) = b.emit(For, [*bounds, total], None, [region])
+        b.store(array, total, at)
+        b.emit(Yield, [])
+        return finished(old, f"{old.name}_wide", old.param_names, body, len(own) - 1)
+
+    def _copy(self, b: SumBuilder, ops: Sequence[Op], mapping: dict[Value, Value]) -> None:
+        for op in ops:
+            if isinstance(op, PLACES):
+                b.region.append(clone_op(op, mapping))
+
+    def _loaded(
+        self, b: SumBuilder, k: int, growing: int, factor: int, mapping: dict[Value, Value], index: Value
+    ) -> Value:
+        """An operand of the product, of its new shape."""
+        side, shape = self.sides[k], self.sides[k].shape
+        array, zero, *at = (mapping[v] for v in side.load.operands)
+        shape[side.summed] = DEPTH
+        at[side.summed] = b.one(S.Mul, [index, b.const(DEPTH, int32)])
+        if k == growing:
+            shape[1 - side.summed] *= factor
+        attrs = {**side.load.attrs, "shape": tuple(shape)}
+        tile = b.one(TileLoad, [array, zero, *at], attrs)
+        return b.one(TilePermute, [tile], {"perm": (1, 0)}) if side.transposed else tile

@@ -1,0 +1,113 @@
+"""Gradients for Hopper: owners of products are scheduled and proved like any other product, norms move 16 bytes at a
+time and add by no atomics."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from gpu_code import assembled
+
+import tegula as tg
+from tegula.backend import ptx
+from tegula.check.schedule import check_schedule
+from tegula.codegen.gpu import lower_kernel
+from tegula.ir import AccessClass
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.runtime.adjoint import adjoint_of
+from tegula.runtime.launch import plan
+from tegula.runtime.resolve import wanted_form
+from tegula.target import get_cuda_target
+from tegula.types import ArrayType
+
+ASSEMBLER = bool(ptx.candidates())
+WIDTH = 4096
+PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
+
+
+def compiled(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) -> dict[str, str]:
+    """PTX of every kernel that may be launched for the gradients, by name."""
+    args = [tg.zeros(s, dtype=tg.bfloat16, requires_grad=True) for s in shapes]
+    adjoint = adjoint_of(kernel, tuple(range(len(args))))
+    wanted = wanted_form(adjoint, plan((*dims, block), block), (*args, *(a.grad for a in args)))
+    steps = adjoint.steps_for(wanted)
+    parts = [p for step in steps for p in (step, *step.shared)]
+    target, found = get_cuda_target("sm_90a"), {}
+    for part in parts:
+        ir = part.step.kernel
+        access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
+        made = part.trace([p.type for p in ir.params], ir.launch, access)
+        prepare(made)
+        spread = for_gpu(made, target)
+        assert check_schedule(made, spread).proved, part.name
+        text, code = assembled(lower_kernel(made, spread, target))
+        assert ".local" not in text, part.name
+        if ASSEMBLER:
+            assert code.spill_bytes == 0, part.name
+        found[found_name(part.name, found)] = text
+    return found
+
+
+def found_name(name: str, found: dict[str, str]) -> str:
+    """Two launches may have one name: a sum of shares is called as what it adds to."""
+    return name if name not in found else f"{name} again"
+
+
+def test_owners_of_products_are_products() -> None:
+    tm, tn, tk = 128, 256, 64
+
+    @tg.kernel
+    def gemm(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
+        i, j = tg.tid()
+        total = tg.tile_zeros(shape=(tm, tn), dtype=tg.float32)
+        for k in range(a.shape[1] // tk):
+            x = tg.tile_load(a, shape=(tm, tk), offset=(i * tm, k * tk))
+            y = tg.tile_load(b, shape=(tk, tn), offset=(k * tk, j * tn))
+            tg.tile_matmul(x, y, total)
+        tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * tm, j * tn))
+
+    found = compiled(gemm, [(512, 512)] * 3, (512 // tm, 512 // tn), 256)
+    for which in ("a", "b"):
+        owner, wide = (found[f"gemm_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
+        for text in (owner, wide):
+            assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
+        shape = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", wide)
+        assert set(shape) == {str(tn)}, "as wide as the forward product"
+    assert not any(re.search(r"(red|atom)\.global", text) for text in found.values())
+
+
+@tg.kernel
+def softmax(x: tg.array2d[tg.bfloat16], y: tg.array2d[tg.bfloat16]):
+    i = tg.tid()
+    t = tg.tile_astype(tg.tile_load(x[i], shape=WIDTH), tg.float32)
+    e = tg.exp(t - tg.tile_max(t))
+    tg.tile_store(y[i], tg.tile_astype(e / tg.tile_sum(e), tg.bfloat16))
+
+
+@tg.kernel
+def layer_norm(
+    x: tg.array2d[tg.bfloat16],
+    w: tg.array[tg.bfloat16],
+    b: tg.array[tg.bfloat16],
+    y: tg.array2d[tg.bfloat16],
+):
+    i = tg.tid()
+    row = tg.tile_astype(tg.tile_load(x[i], shape=WIDTH), tg.float32)
+    d = row - tg.tile_sum(row) * (1.0 / float(WIDTH))
+    z = d * tg.rsqrt(tg.tile_sum(d * d) * (1.0 / float(WIDTH)) + 1e-5)
+    weight = tg.tile_astype(tg.tile_load(w, shape=WIDTH), tg.float32)
+    bias = tg.tile_astype(tg.tile_load(b, shape=WIDTH), tg.float32)
+    tg.tile_store(y[i], tg.tile_astype(z * weight + bias, tg.bfloat16))
+
+
+@pytest.mark.parametrize("kernel, weights", [(softmax, 0), (layer_norm, 2)])
+def test_norms_move_16_bytes_and_add_by_no_atomics(kernel: Any, weights: int) -> None:
+    shapes = [(64, WIDTH), *[WIDTH] * weights, (64, WIDTH)]
+    found = compiled(kernel, shapes, (64,), 128)
+    assert len(found) == 1 + weights
+    text = found[f"{kernel.name}_adjoint"]
+    assert len(re.findall(r"ld\.global\S*\.v4\.", text)) >= 12, "x and two gradients, four to a thread"
+    assert len(re.findall(r"st\.global\S*\.v4\.", text)) >= 8
+    assert not any(re.search(r"(red|atom)\.global", text) for text in found.values())

@@ -1,0 +1,105 @@
+"""Owners with tiles as large as the forward product's: they are for GPUs, and right wherever they run.
+
+The data are small integers, so that every order of summing gives the same numbers: the gradients are exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.passes.gradient import Launch
+
+M, N, K = 64, 256, 64
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches take larger tiles wherever these are the same."""
+
+    def steps(self: Launch, step: Any) -> tuple[Any, ...]:
+        found = step.wide
+        fits = found is not None and self.number(found.covered) >= self.number(found.length)
+        return (found.step,) if fits else (step,)
+
+    monkeypatch.setattr(Launch, "steps", steps)
+
+
+def integers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng((seed, *shape)).integers(-2, 3, shape).astype(np.float64)
+
+
+def leaf(data: np.ndarray) -> Any:
+    return tg.array(data, dtype=tg.bfloat16, requires_grad=True)
+
+
+def backwards(kernel: Any, grid: Any, inputs: list[Any], output: Any, g: np.ndarray) -> list[str]:
+    """The names of the kernels that were launched."""
+    with tg.Tape() as tape:
+        tg.launch_tiled(kernel, dim=grid, inputs=inputs, outputs=[output], block_dim=128)
+    tape.backward(grads={output: g})
+    return [part.name for part in list(kernel.adjoints.values())[-1].launched]
+
+
+def same(found: Any, wanted: np.ndarray) -> None:
+    assert np.abs(wanted).max() <= 256, "bfloat16 holds all of it"
+    np.testing.assert_array_equal(found.numpy().astype(float), wanted)
+
+
+@tg.kernel
+def product(rounds: int, a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
+    for k in range(rounds):
+        x = tg.tile_load(a, shape=(M, K), offset=(i * M, k * K))
+        y = tg.tile_load(b, shape=(K, N), offset=(k * K, j * N))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * M, j * N))
+
+
+@pytest.mark.parametrize("sizes", [(64, 256, 64), (128, 512, 320), (100, 300, 200), (64, 256, 72)])
+def test_products_of_any_size(sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    a, b, g = integers(m, k), integers(k, n), integers(m, n) * (np.random.default_rng(1).random((m, n)) < 0.2)
+    x, y, c = leaf(a), leaf(b), tg.zeros((m, n), dtype=tg.bfloat16, requires_grad=True)
+    x.grad.fill_(3.0)
+    names = backwards(product, (-(-m // M), -(-n // N)), [-(-k // K), x, y], c, g)
+    same(x.grad, g @ b.T + 3.0)
+    same(y.grad, a.T @ g)
+    assert "product_adjoint_of_adj_a_wide" in names
+
+
+def test_tiles_beyond_the_last_one_are_not_added_to() -> None:
+    """Five rounds of six: the last columns of a and rows of b have no gradient, though larger tiles would reach
+    them."""
+    m, n, k = 64, 256, 6 * K
+    a, b, g = integers(m, k), integers(k, n), integers(m, n) * (np.random.default_rng(1).random((m, n)) < 0.2)
+    x, y, c = leaf(a), leaf(b), tg.zeros((m, n), dtype=tg.bfloat16, requires_grad=True)
+    names = backwards(product, (1, 1), [5, x, y], c, g)
+    inside = np.arange(k) < 5 * K
+    same(x.grad, g @ b.T * inside)
+    same(y.grad, a.T @ g * inside[:, None])
+    assert not any(name.endswith("_wide") for name in names)
+
+
+@tg.kernel
+def batched(a: tg.array3d[tg.bfloat16], b: tg.array3d[tg.bfloat16], c: tg.array3d[tg.bfloat16]):
+    s, i, j = tg.tid()
+    total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
+    for k in range(a.shape[2] // K):
+        x = tg.tile_load(a[s], shape=(M, K), offset=(i * M, k * K))
+        y = tg.tile_load(b[s], shape=(N, K), offset=(j * N, k * K))
+        tg.tile_matmul(x, tg.tile_transpose(y), total)
+    tg.tile_store(c[s], tg.tile_astype(total, tg.bfloat16), offset=(i * M, j * N))
+
+
+def test_products_in_batches() -> None:
+    a, b = integers(2, 64, 256), integers(2, 512, 256)
+    g = integers(2, 64, 512) * (np.random.default_rng(1).random((2, 64, 512)) < 0.2)
+    x, y, c = leaf(a), leaf(b), tg.zeros((2, 64, 512), dtype=tg.bfloat16, requires_grad=True)
+    names = backwards(batched, (2, 1, 2), [x, y], c, g)
+    same(x.grad, g @ b)
+    same(y.grad, g.swapaxes(1, 2) @ a)
+    assert any(name.endswith("_wide") for name in names)
