@@ -299,3 +299,40 @@ def stores_over_stores(a: tg.array[D], y: tg.array[D]):
     y[i] = a[i] * 3.0
     tg.atomic_add(y, i, a[i] * a[i])
     y[i] = a[i] * a[3 - i]
+
+
+@case((4,), (4,), out=(4,), dims=(4,), block=4, tiled=False, low=0.2)
+def powers(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = tg.pow(a[i], b[3 - i]) - tg.hypot(a[0], -b[i]) * -a[i] + tg.atan2(a[i], b[i])
+
+
+@case((6,), out=(2,))
+def element_of_tiles(a: tg.array[D], y: tg.array[D]):
+    t = tg.tile_load(a, shape=6)
+    u = t * t
+    s = u[1] * t[5] - u[1]
+    for k in range(3):
+        s = s * u[k + 2] + t[k]
+    tg.tile_store(y, tg.tile_full(2, s, dtype=D) * u[4:6])
+
+
+@case((8, 6), (6, 4), out=(8, 4))
+def products_in_flight(a: tg.array2d[D], b: tg.array2d[D], y: tg.array2d[D]):
+    p, q = tg.tile_load(a, shape=(8, 6)), tg.tile_load(b, shape=(6, 4))
+    acc = tg.tile_zeros(shape=(8, 4), dtype=D)
+    tg.tile_matmul(p, q, acc, wait=False)
+    tg.tile_matmul(p, q, acc, wait=False)
+    tg.tile_matmul_wait()
+    tg.tile_store(y, acc * acc)
+
+
+@case((7,), (7,), out=(7,), dims=(7,), block=4, tiled=False)
+def lanes_that_are_absent(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    t, u = tg.tile(a[i]), tg.tile(b[i] * a[i])
+    s = tg.tile_load(a, shape=4) * t + u
+    u += tg.tile_load(b, shape=4)
+    tg.tile_assign(t, tg.tile_load(b, shape=4) * tg.tile_load(a, shape=4))
+    m = tg.tile_broadcast(tg.tile_reshape(s, (4, 1)), (4, 4)) @ tg.tile_broadcast(u, (4, 4))
+    y[i] = tg.untile(tg.tile_sum(m, axis=1) * s + tg.tile_scan_inclusive(u) * t)

@@ -295,7 +295,9 @@ class CopySign(Elementwise):
         x, y = (b.primal(v) for v in self.operands)
         one = b.const(1.0, element(g.type))
         signs = [b.one(CopySign, [one, v]) for v in (x, y)]
-        return b.one(Mul, [g, b.one(Mul, signs)]), None
+        zero = b.zero(g.type)
+        kink = b.one(Cmp, [x, zero], {"pred": "eq"})
+        return b.one(Select, [kink, zero, b.one(Mul, [g, b.one(Mul, signs)])]), None
 
 
 class Neg(Elementwise):

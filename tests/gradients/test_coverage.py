@@ -1,0 +1,245 @@
+"""Every op and each of its operands that can have a gradient is checked, or is known to have none.
+
+What is to be checked follows from the registry: a new op fails here until a kernel of `cases.py` takes gradients through it
+or a list below says why there is none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from cases import CASES, D
+from test_ops import LOWERED, WITHOUT
+
+import tegula as tg
+from tegula.ops.base import REGISTRY, Elementwise, TileOp
+from tegula.ops.gradient import has_adjoint
+from tegula.types import ArrayType, BufType
+
+Place = tuple[str, int]
+"""An op and the number of an operand; of ops with any number of operands, those from MANY on count as one."""
+MANY = 3
+
+ZERO = {
+    *(("floor", 0), ("ceil", 0), ("trunc", 0), ("rint", 0), ("floordiv", 0), ("floordiv", 1)),
+    ("copysign", 1),
+}
+"""Operands by which the derivative is 0 wherever there is one."""
+CONSTANT = {("tile.scan", 1), ("tile.arange", 0), ("tile.arange", 1)}
+"""Operands that are constants in every kernel."""
+ELSEWHERE = {
+    ("fast.exp2", 0): "test_library.py::test_fast_functions",
+    ("cast", 0): "test_casts_round_values_not_gradients",
+    ("tile.load", 1): "test_refusals.py: fill=",
+}
+"""What other tests check."""
+REFUSED = {
+    "array.cas": "test_refusals.py: atomic_cas",
+    "bitcast": "test_refusals.py: bitcast",
+    "stack.push": "test_refusals.py: stacks",
+    "stack.pop": "test_refusals.py: stacks",
+    "tile.argreduce": "test_refusals.py: its results are integers, so what makes floats of them is refused",
+    "buf.exchange": "adjoint kernels have it only",
+}
+"""Ops that say that they have no derivative, and where that is checked."""
+
+
+def gradients_flow() -> Iterator[tuple[TileOp, list[Any]]]:
+    """Each op that an adjoint was asked of while the gradients of all cases were made, and what it gave."""
+    found: list[tuple[TileOp, list[Any]]] = []
+
+    def recorded(adjoint: Any) -> Any:
+        def run(self: TileOp, b: Any, *grads: Any) -> Any:
+            grows = list(adjoint(self, b, *grads))
+            flows = [
+                b.wanted(v)
+                and (
+                    more is not None or isinstance(v.type, ArrayType | BufType) or self.NAME == "tile.extract"
+                )
+                for v, more in zip(self.operands, grows, strict=True)
+            ]
+            found.append((self, flows))
+            return grows
+
+        return run
+
+    with pytest.MonkeyPatch.context() as patch:
+        for op in {op for op in REGISTRY.values() if "adjoint" in vars(op)}:
+            patch.setattr(op, "adjoint", recorded(op.adjoint))
+        for case in CASES.values():
+            case.kernel.unload()
+            inputs, output = case.arguments()
+            tg.launch(case.kernel, case.dims, inputs, [output], adjoint=True, block_dim=case.block)
+            case.kernel.unload()
+    return iter(found)
+
+
+def place(op: TileOp, k: int) -> Place:
+    return op.NAME, min(k, MANY)
+
+
+def test_every_operand_is_checked() -> None:
+    to_check: set[Place] = {
+        (name, k)
+        for name, op in REGISTRY.items()
+        if issubclass(op, Elementwise) and "f" in op.KINDS and op.adjoint is not TileOp.adjoint
+        for k in range(op.ARITY)
+    }
+    checked: set[Place] = set()
+    for op, flows in gradients_flow():
+        for k, v in enumerate(op.operands):
+            if has_adjoint(v.type) and k < op.PLACES:
+                to_check.add(place(op, k))
+            if flows[k]:
+                checked.add(place(op, k))
+    known = ZERO | CONSTANT | set(ELSEWHERE)
+    assert sorted(to_check - checked - known) == []
+    assert sorted(known & checked) == [], "remove them from the lists"
+    adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not TileOp.adjoint}
+    assert sorted(adjoints - {name for name, _ in checked | known}) == []
+
+
+def test_ops_without_a_derivative_are_refused() -> None:
+    refused = {name for name, op in REGISTRY.items() if op.NONDIFFERENTIABLE}
+    assert refused == set(REFUSED)
+    silent = {name for name, op in REGISTRY.items() if op.adjoint is TileOp.adjoint} - refused
+    assert sorted(name for name in silent - WITHOUT if not name.startswith(LOWERED)) == []
+
+
+@pytest.mark.parametrize("narrow", [tg.float32, tg.float16, tg.bfloat16])
+def test_casts_round_values_not_gradients(narrow: Any) -> None:
+    @tg.kernel
+    def rounded(a: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        t = tg.tile_load(a, shape=4)
+        u = tg.tile_astype(tg.tile_astype(t, narrow), D)
+        y[i] = D(narrow(a[i])) * 3.0 + tg.tile_sum(u)[0]
+
+    a = tg.array([0.1, -2.3, 1.7, 3.3], dtype=D, requires_grad=True)
+    y = tg.zeros(4, dtype=D, requires_grad=True)
+    tg.launch(rounded, 4, [a], [y], adj_outputs=[tg.array([1.0, 2.0, 4.0, -8.0], dtype=D)], adjoint=True)
+    assert a.grad.numpy().tolist() == [3.0 - 1.0, 6.0 - 1.0, 12.0 - 1.0, -24.0 - 1.0]
+
+
+# Points ---------------------------------------------------------------------------------------------------------------
+
+NUMBERS = (-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.5)
+AT_KINKS: dict[str, dict[tuple[float, ...], tuple[float, ...]]] = {
+    "abs": {(0.0,): (0.0,)},
+    "min": {(x, x): (0.5, 0.5) for x in NUMBERS},
+    "max": {(x, x): (0.5, 0.5) for x in NUMBERS},
+    "copysign": {(0.0, x): (0.0, 0.0) for x in NUMBERS},
+}
+"""The derivatives that docs/gradients.md gives where there is none."""
+UNDEFINED: dict[str, Any] = {
+    "sqrt": lambda x: x <= 0.0,
+    "div": lambda x, y: y == 0.0,
+    "floordiv": lambda x, y: y == 0.0,
+    "copysign": lambda x, y: y == 0.0,
+}
+"""Points at which an op, or its derivative, has no finite value."""
+
+
+def wanted_derivatives(op: type[Elementwise], name: str, at: tuple[float, ...]) -> tuple[float, ...]:
+    """Those of the reference, by differences of two step sizes; at a kink what the page says."""
+    if (name, 0) in ZERO:
+        return (0.0,) * len(at)
+    if at in AT_KINKS.get(name, {}):
+        return AT_KINKS[name][at]
+    out = []
+    for k in range(len(at)):
+
+        def value(step: float, k: int = k) -> float:
+            return float(op.ref({}, *(np.array([x + step * (n == k)]) for n, x in enumerate(at)))[0])
+
+        first, second = ((value(h) - value(-h)) / (2 * h) for h in (2e-3, 1e-3))
+        out.append((4 * second - first) / 3)
+    return tuple(out)
+
+
+ELEMENTWISE = {
+    name: op
+    for name, op in REGISTRY.items()
+    if issubclass(op, Elementwise)
+    and "f" in op.KINDS
+    and op.adjoint is not TileOp.adjoint
+    and name != "fast.exp2"
+}
+
+
+@pytest.mark.parametrize("form", ["threads", "tiles"])
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> None:
+    op, f = ELEMENTWISE[name], getattr(tg, name)
+    points = [
+        at
+        for at in itertools.product(NUMBERS, repeat=op.ARITY)
+        if not UNDEFINED.get(name, lambda *_: False)(*at)
+    ]
+    args = [tg.array(column, dtype=D, requires_grad=True) for column in zip(*points, strict=True)]
+    y = tg.zeros(len(points), dtype=D, requires_grad=True)
+    n = len(points)
+    if form == "threads":
+        kernel = (by_threads_1, by_threads_2, by_threads_3)[op.ARITY - 1](f)
+        dims: Any = n
+    else:
+        kernel = (by_tiles_1, by_tiles_2, by_tiles_3)[op.ARITY - 1](f, n)
+        dims = (1, 32)
+    tg.launch(kernel, dims, args, [y], adj_outputs=[tg.ones(n, dtype=D)], adjoint=True, block_dim=32)
+    found = np.stack([a.grad.numpy() for a in args], axis=1)
+    wanted = np.array([wanted_derivatives(op, name, at) for at in points])
+    np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-8, err_msg=str(points))
+
+
+def by_threads_1(f: Any) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = f(a[i])
+
+    return kernel
+
+
+def by_threads_2(f: Any) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = f(a[i], b[i])
+
+    return kernel
+
+
+def by_threads_3(f: Any) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array[D], b: tg.array[D], c: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = f(a[i], b[i], c[i])
+
+    return kernel
+
+
+def by_tiles_1(f: Any, n: int) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array[D], y: tg.array[D]):
+        tg.tile_store(y, f(tg.tile_load(a, shape=n)))
+
+    return kernel
+
+
+def by_tiles_2(f: Any, n: int) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
+        tg.tile_store(y, f(tg.tile_load(a, shape=n), tg.tile_load(b, shape=n)))
+
+    return kernel
+
+
+def by_tiles_3(f: Any, n: int) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array[D], b: tg.array[D], c: tg.array[D], y: tg.array[D]):
+        tg.tile_store(y, f(tg.tile_load(a, shape=n), tg.tile_load(b, shape=n), tg.tile_load(c, shape=n)))
+
+    return kernel

@@ -1,0 +1,213 @@
+"""The closed list of docs/gradients.md: each row is refused with an error that names the op and points at its line, and the
+same op is allowed where no gradient flows through it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import D
+
+import tegula as tg
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "gradients.md"
+N = 8
+ROWS: dict[str, str] = {
+    "float(int(x))": "A float made of an integer",
+    "argmin": "A float made of an integer",
+    "argmax": "A float made of an integer",
+    "bitcast": "`bitcast` of floats",
+    "result_of_atomic": "What an atomic or",
+    "result_of_tile_atomic": "What an atomic or",
+    "compare_and_swap": "What an atomic or",
+    "atomic_max": "What an atomic or",
+    "atomic_exch": "What an atomic or",
+    "tile_atomic_min": "What an atomic or",
+    "stack": "Stacks",
+    "fill": "`fill=` of `tile_load`",
+    "reduce": "`tile_reduce` and scans",
+    "overwritten": "Elements of an array that the kernel reads",
+    "writers": "An element of a tile that several threads",
+    "uneven_loop": "Elements of a tile that changes",
+    "changing_condition": "A `while` whose condition",
+}
+"""By what is refused: the row of the page."""
+ELSEWHERE = {
+    "Kernels with roles": "tests/errors/programs/no_gradient_roles.py",
+    "Gradients of gradients": "tests/interop: only other libraries can ask for them",
+}
+REFUSED: dict[str, tuple[Any, str, str, tuple[Any, ...]]] = {}
+
+
+def refused(name: str, op: str, at: str, *more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A kernel(a, y, *more) whose gradient is refused because of `op`, at `at` in its source."""
+
+    def keep(function: Callable[..., Any]) -> Callable[..., Any]:
+        REFUSED[name] = (tg.kernel(function), op, at, more)
+        return function
+
+    return keep
+
+
+@refused("float(int(x))", "through D:", "D(int(a[i]))")
+def rounded(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = D(int(a[i])) * a[i]
+
+
+@refused("argmin", "through D:", "D(tg.tile_argmin(t)[0])")
+def smallest(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    t = tg.tile_load(a, shape=N)
+    y[i] = D(tg.tile_argmin(t)[0])
+
+
+@refused("argmax", "through D:", "D(tg.tile_argmax(t)[0])")
+def largest(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    t = tg.tile_load(a, shape=N)
+    y[i] = D(tg.tile_argmax(t)[0])
+
+
+@refused("bitcast", "bitcast", "tg.bitcast(a[i], tg.int64)")
+def bits(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = tg.bitcast(tg.bitcast(a[i], tg.int64), D)
+
+
+@refused("result_of_atomic", "atomic_add", "tg.atomic_add(y, 0, a[i])")
+def before(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = tg.atomic_add(y, 0, a[i])
+
+
+@refused("result_of_tile_atomic", "tile_atomic_add", "tg.tile_atomic_add(y, tg.tile_load(a, shape=N))")
+def tiles_before(a: tg.array[D], y: tg.array[D], z: tg.array[D]):
+    t = tg.tile_atomic_add(y, tg.tile_load(a, shape=N))
+    tg.tile_store(y, t * 2.0)
+
+
+@refused("compare_and_swap", "atomic_cas", "tg.atomic_cas(y, i, 0.0, a[i])")
+def swap(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = tg.atomic_cas(y, i, 0.0, a[i])
+
+
+@refused("atomic_max", "atomic_max", "tg.atomic_max(y, 0, a[i])")
+def highest(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    tg.atomic_max(y, 0, a[i])
+
+
+@refused("atomic_exch", "atomic_exch", "tg.atomic_exch(y, i, a[i])")
+def exchanged(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    tg.atomic_exch(y, i, a[i])
+
+
+@refused("tile_atomic_min", "tile_atomic_min", "tg.tile_atomic_min(y, tg.tile_load(a, shape=N))")
+def lowest(a: tg.array[D], y: tg.array[D]):
+    tg.tile_atomic_min(y, tg.tile_load(a, shape=N))
+
+
+@refused("stack", "tile_stack_pop", "tg.tile_stack_pop(s)")
+def stacked(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    s = tg.tile_stack(N, D)
+    tg.tile_stack_push(s, a[i])
+    x, slot = tg.tile_stack_pop(s)
+    y[i] = x
+
+
+@refused("fill", "tile_load", "tg.tile_load(a, shape=16, fill=a[0])")
+def filled(a: tg.array[D], y: tg.array[D]):
+    t = tg.tile_load(a, shape=16, fill=a[0])
+    tg.tile_store(y, t[8:16])
+
+
+@tg.func
+def times(x: D, y: D):
+    return x * y
+
+
+@refused("reduce", "tile_reduce", "tg.tile_reduce(times, tg.tile_load(a, shape=N))")
+def product(a: tg.array[D], y: tg.array[D]):
+    tg.tile_store(y, tg.tile_reduce(times, tg.tile_load(a, shape=N)))
+
+
+@refused("overwritten", "'y'", "y[i]")
+def in_place(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = y[i] * a[i]
+
+
+@refused("writers", "writing an element", "t[0] = a[i]")
+def contended(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    t = tg.tile_zeros(N, dtype=D, storage="shared")
+    t[0] = a[i]
+    tg.tile_store(y, t)
+
+
+@refused("uneven_loop", "reading an element", "t[i]")
+def uneven(a: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    t = tg.tile_load(a, shape=N, storage="shared")
+    x = a[i]
+    for _ in range(i):
+        x = x * t[i]
+        t[i] = x
+    y[i] = x
+
+
+@tg.func
+def next_number(counter: tg.array[int]):
+    return tg.atomic_add(counter, 0, 1)
+
+
+@refused("changing_condition", "atomic_add", "tg.atomic_add(counter, 0, 1)", tg.zeros(1, dtype=int))
+def counted(a: tg.array[D], y: tg.array[D], counter: tg.array[int]):
+    i = tg.tid()
+    x = a[i]
+    while next_number(counter) < 4:
+        x = x * a[0]
+    y[i] = x
+
+
+def run(name: str, **options: Any) -> None:
+    kernel, _, _, more = REFUSED[name]
+    a = tg.ones(N, dtype=D, requires_grad=options.get("adjoint", False))
+    y = tg.zeros(N, dtype=D, requires_grad=options.get("adjoint", False))
+    extra = [y] if name == "result_of_tile_atomic" else list(more)
+    tg.launch(kernel, N, [a], [y, *extra], block_dim=N, **options)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_each_is_refused_at_its_line(name: str) -> None:
+    _, op, at, _ = REFUSED[name]
+    with pytest.raises(tg.CompileError) as caught:
+        run(name, adjoint=True)
+    error = caught.value
+    assert error.CODE == ("overwritten-array" if name == "overwritten" else "no-gradient"), error
+    assert op in error.message
+    assert error.loc is not None
+    assert at in error.loc.text()
+    assert error.help
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_each_runs_without_a_gradient(name: str) -> None:
+    run(name)
+
+
+def test_the_page_lists_what_is_refused() -> None:
+    text = PAGE.read_text()
+    table = text[text.index("## What is refused") :]
+    rows = [row.strip() for row in re.findall(r"^\| (.*?) \|", table, re.M)][1:]
+    known = {*ROWS.values(), *ELSEWHERE}
+    assert [row for row in rows if not any(row.startswith(start) for start in known)] == []
+    assert [start for start in known if not any(row.startswith(start) for row in rows)] == []
+    assert set(REFUSED) == set(ROWS)
