@@ -26,7 +26,7 @@ class SmoothProgram:
         self.functions: dict[str, str] = {}
         self.count = 0
         self.cells = 0
-        self.in_loop = False
+        self.in_for = False
         for _ in range(2):
             self.new_tile()
         self.new_scalar()
@@ -49,12 +49,12 @@ class SmoothProgram:
     @contextmanager
     def inside(self, opening: str, loop: bool = False) -> Iterator[None]:
         self.add(opening)
-        kept = dict(self.tiles), list(self.uniform), list(self.varying), list(self.counters), self.in_loop
+        kept = dict(self.tiles), list(self.uniform), list(self.varying), list(self.counters), self.in_for
         self.depth += 1
-        self.in_loop = self.in_loop or loop
+        self.in_for = opening.startswith("for") if loop else self.in_for
         yield
         self.depth -= 1
-        self.tiles, self.uniform, self.varying, self.counters, self.in_loop = kept
+        self.tiles, self.uniform, self.varying, self.counters, self.in_for = kept
 
     # Expressions -----------------------------------------------------------------------------------------------------
 
@@ -137,8 +137,17 @@ class SmoothProgram:
                 self.lane_write,
             ),
             *(self.view, self.swap, self.new_scalar, self.reduce, self.call, self.part, self.accumulate),
+            *(self.scatter, self.call_scalar),
         ]
-        nests = [self.branch, self.loop, self.repeat, self.lane_branch, self.lane_loop]
+        nests = [
+            self.branch,
+            self.loop,
+            self.repeat,
+            self.lane_branch,
+            self.lane_loop,
+            self.migrate,
+            self.leave,
+        ]
         if depth and self.r.random() < 0.45:
             self.r.choice(nests)(depth - 1)
         else:
@@ -235,6 +244,27 @@ class SmoothProgram:
         self.add(f"{f}({name}, n % 3)")
         self.bound(name)
 
+    def scatter(self) -> None:
+        name = self.some()
+        shape = self.tiles[name]
+        if len(shape) == 1:
+            place, where = f"(j * 3 + 1) % {shape[0]}", self.r.choice(("j != 2", "j < 6", "True"))
+            self.add(f"tg.tile_scatter_add({name}, {place}, 0.1 * {self.scalar(True, 1)}, {where})")
+            self.bound(name)
+
+    def call_scalar(self) -> None:
+        """A function with loops and returns of its own, on numbers of threads."""
+        f = self.fresh("g")
+        self.functions[f] = self.r.choice(
+            (f"def {f}(x: D, m: int):\n    for k in range(m):\n        if k == 3:\n            return x\n"
+             "        x = tg.sin(x) + x * D(0.3)\n    return x * D(0.5)\n",
+             f"def {f}(x: D, m: int):\n    k = int(0)\n    while k < m:\n        k += 2\n        if k % 3 == 0:\n"
+             "            continue\n        x = tg.tanh(x) + D(0.1)\n    return x\n")
+        )  # fmt: skip
+        name = self.fresh("s")
+        self.add(f"{name} = {f}({self.scalar(True, 1)}, {self.r.choice(('n', 'n % 5', 'j % 4'))})")
+        self.varying.append(name)
+
     def accumulate(self) -> None:
         self.add(f"tg.atomic_add(y, i, {self.r.randint(0, 7)}, {self.scalar(True, 1)})")
 
@@ -269,8 +299,40 @@ class SmoothProgram:
         self.add(f"{m} = int(0)")
         with self.inside(f"while {m} < n:", loop=True):
             self.counters.append(m)
+            if self.r.random() < 0.3:
+                self.add(f"{m} += {self.r.choice((1, 2))}")
+                with self.inside(f"if {m} % 3 == {self.r.randint(0, 2)}:"):
+                    self.add(self.r.choice(("continue", "break")))
+                self.block(depth)
+            else:
+                self.block(depth)
+                self.add(f"{m} += {self.r.choice((1, 2))}")
+
+    def migrate(self, depth: int) -> None:
+        """A tile that is loaded one round ahead, and that may change its storage on the way."""
+        now, ahead, k = self.fresh("t"), self.fresh("t"), self.fresh("k")
+        storages = [self.r.choice(("register", "shared")) for _ in range(2)]
+        load = 'tg.tile_load(a[{}], shape=4, offset={}, storage="{}")'
+        self.add(f"{now} = {load.format('i', self.r.randint(0, 4), storages[0])}")
+        self.tiles[now] = (4,)
+        with self.inside(f"for {k} in range({self.r.choice(('n', '1, n', '2'))}):", loop=True):
+            self.add(f"{ahead} = {load.format(f'{k} % 8', self.r.randint(0, 4), storages[1])}")
+            self.counters.append(k)
             self.block(depth)
-            self.add(f"{m} += {self.r.choice((1, 2))}")
+            self.add(f"{now} = {self.r.choice((ahead, f'{ahead} * {now}', f'{ahead} + tg.sin({now})'))}")
+
+    def leave(self, depth: int) -> None:
+        """The rest of a round or of the kernel is left out by some blocks."""
+        if self.in_for:
+            with self.inside(f"if {self.condition()}:"):
+                self.block(0)
+                self.add(self.r.choice(("continue", "break")))
+        elif self.depth == 1:
+            with self.inside(f"if i == 1 and n {self.r.choice(('> 1', '== 2', '> 20'))}:"):
+                self.block(0)
+                self.results()
+                self.add("return")
+        self.block(depth)
 
     def lane_branch(self, depth: int) -> None:
         if not self.varying:

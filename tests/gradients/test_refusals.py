@@ -1,5 +1,5 @@
-"""The closed list of docs/gradients.md: each row is refused with an error that names the op and points at its line, and the
-same op is allowed where no gradient flows through it."""
+"""The closed list of docs/gradients.md: each row is refused with an error that names the op and points at its line, and
+the same op is allowed where no gradient flows through it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Derivatives of every function of numbers and of the functions of tiles that JAX has too: the adjoint against JAX's, along
-random directions and, as an inner product, against JAX's forward mode."""
+"""Derivatives of every function of numbers, and of the functions of tiles that JAX has too: the adjoint against JAX's
+along random directions, and as an inner product against JAX's forward mode."""
 
 from __future__ import annotations
 

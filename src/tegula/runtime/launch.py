@@ -178,6 +178,7 @@ def run_adjoint(
     if not found:
         return False
     launch_adjoint(adjoint_of(kernel, tuple(found)), shape, (*args, *found.values()), given, stream, check)
+    count_writes(grads, [k for k in found if k < len(grads)])
     return True
 
 
@@ -205,6 +206,8 @@ def launch_adjoint(
                 compiled.launch(made.blocks, packed, (*passed, *given), stream, True, threads=1)
             else:
                 compiled.launch(made.blocks, packed, (*passed, *given), stream, True)
+            if recording.on:
+                recording.wrote(passed[k] for k in compiled.writes)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:

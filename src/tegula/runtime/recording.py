@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -34,11 +34,15 @@ class Recording:
         self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any, record: bool
     ) -> None:
         """A compiled form of a kernel ran. `args`: what was given, with other libraries' arrays as ours."""
-        for k in form.writes:
-            self.written(args[k])
+        self.wrote(args[k] for k in form.writes)
         if record and self.tape is not None:
             self.tape.launched(kernel, plan, given, args, form)
         self.update()
+
+    def wrote(self, targets: Iterable[Any]) -> None:
+        """A launch wrote arrays."""
+        for target in targets:
+            self.written(target)
 
     def written(self, target: Any) -> None:
         """An array was written."""
