@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cases import D
 
@@ -175,6 +176,21 @@ def counted(a: tg.array[D], y: tg.array[D], counter: tg.array[int]):
     while next_number(counter) < 4:
         x = x * a[0]
     y[i] = x
+
+
+def test_a_constant_that_is_also_where_a_loop_begins_is_no_fill_value_with_a_gradient() -> None:
+    @tg.kernel
+    def sums(a: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        total = D(0.0)
+        for k in range(3):
+            total = total + a[k] * a[i]
+        t = tg.tile_load(a, shape=16)
+        y[i] = total * tg.tile_sum(t)[0]
+
+    rng = np.random.default_rng(0)
+    a = tg.array(rng.standard_normal(N), dtype=D, requires_grad=True)
+    assert tg.gradcheck(sums, N, [a], [tg.zeros(N, dtype=D, requires_grad=True)], block_dim=N)
 
 
 def run(name: str, **options: Any) -> None:

@@ -8,7 +8,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufReshape, BufView
-from tegula.rewrite import carried_slots
+from tegula.rewrite import OWN, carried_slots
 from tegula.types import ArrayType, BufType, StackType, TileType, is_element, scalar_of
 
 MEMORY = (ArrayType, BufType, StackType)
@@ -45,9 +45,12 @@ class Activity:
         for op in self.body.walk():
             slots = carried_slots(op)
             if slots is not None:
+                own = OWN[op.NAME]
                 for slot in slots:
-                    if any(v in known for v in slot):
-                        known.update(v for v in slot if carries(v))
+                    # What is carried depends on where it comes from, which does not depend on what becomes of it.
+                    first, second = (slot, slot[:own]) if forward else (slot[:own], slot)
+                    if any(v in known for v in first):
+                        known.update(v for v in second if carries(v))
                 continue
             sources, targets = list(_sources(op)), list(_targets(op))
             first, second = (sources, targets) if forward else (targets, sources)
