@@ -265,6 +265,15 @@ class _Block:
         pairs = np.ascontiguousarray(whole).view(np.uint32).reshape(4, 32)
         return [[int(x) for x in pairs[:, lane]] for lane in range(32)]
 
+    def _store_matrices(self, given: list[list[int]]) -> list[None]:
+        """Four 8 x 8 matrices of 16 bits, of which a lane holds two neighbours, to rows that the lanes name."""
+        values = np.array(given, np.uint32)
+        rows = np.ascontiguousarray(values[:, 1:].T).view(np.uint8).reshape(32, 16)
+        for at, row in zip(values[:, 0], rows, strict=True):
+            assert at % 16 == 0
+            self.memory[int(at) - WINDOW : int(at) - WINDOW + 16] = row
+        return [None] * 32
+
     def _mma(self, name: str, words: Any, count: int) -> None:
         """`count`: of the arguments; the results take the place of the first."""
         made = self._warp(
@@ -288,6 +297,8 @@ class _Block:
             pass  # tied registers are where they were
         elif "cp.async.bulk.tensor" in text:
             self._bulk(text, words)
+        elif text.startswith("stmatrix.sync.aligned.m8n8.x4.shared::cta"):
+            self._warp([int(w) & 0xFFFFFFFF for w in words[:5]], self._store_matrices)
         elif text.startswith("mbarrier") or "mbarrier.try_wait" in text:
             self._mbarrier(text, words)
         else:

@@ -16,6 +16,7 @@ import tegula as tg
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.codegen.gpu import lower_kernel
+from tegula.kernels import gemm, shapes
 from tegula.runtime.launch import block_size
 from tegula.target import get_cuda_target
 
@@ -137,6 +138,23 @@ def test_other_orders_are_turned_on_the_way_in(a: Any, c: Any, turns: tuple[bool
 def test_sums_are_narrowed_after_each_product(a: Any, c: Any, k: int) -> None:
     found = check((64, 32, k), a, a, c, (False, True))
     assert len(found) == k * a.bits // 256
+
+
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [(tg.bfloat16, tg.bfloat16), (tg.float8_e4m3, tg.bfloat16), (tg.float32, tg.float32)],
+    ids=str,
+)
+def test_the_kernel_of_the_library(dtype: Any, result: Any) -> None:
+    """Over several tiles, with ragged ends, and all that it does to a tile in the end."""
+    tile = next(t for t in shapes.candidates(dtype, False, "tf32") if t[:2] == (64, 128))
+    m, n, k = 72, 144, tile.depth + 16
+    kernel = gemm.product(dtype, tile, True, gemm.Epilogue(result, scaled=True, activation="relu"), "tf32")
+    x, y, z = numbers(m, k, dtype=dtype), numbers(n, k, dtype=dtype, seed=1), tg.zeros((m, n), dtype=result)
+    text = run(kernel, [x, y, 0, 2.0, 0.0, z])
+    wanted = np.maximum(2.0 * (wide(x) @ wide(y).T), 0.0)
+    np.testing.assert_array_equal(wide(z), wanted.astype(z.numpy().dtype).astype(np.float64))
+    assert "cp.async.bulk.tensor.2d.global.shared::cta" in text
 
 
 @pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float8_e4m3, tg.float32], ids=str)
