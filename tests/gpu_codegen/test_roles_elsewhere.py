@@ -79,3 +79,28 @@ def test_threads_that_load_much_copy_past_their_registers() -> None:
     assert "cp.async.wait_group" in text and "cp.async.bulk" not in text
     if ASSEMBLER:
         assert cubin.spill_bytes == 0
+
+
+@tg.kernel
+def few_registers(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[float], steps: int):
+    left = tg.tile_pipe(shape=(128, 64), dtype=HALF, stages=3)
+    right = tg.tile_pipe(shape=(64, 128), dtype=HALF, stages=3)
+    with tg.ws(0, registers=40):
+        for k in range(steps):
+            tg.tile_pipe_load(left, a, offset=(0, k * 64))
+            tg.tile_pipe_load(right, b, offset=(k * 64, 0))
+    with tg.ws(1, 2, registers=232):
+        total = tg.tile_zeros(shape=(128, 128))
+        for _k in range(steps):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, total)
+
+
+def test_threads_with_few_registers_hold_no_tile() -> None:
+    """A role that gave its registers away, and then has to copy by itself."""
+    args = arguments(few_registers, align=False)
+    text, cubin = assembled(lowered(few_registers, args, (1,), block_size(few_registers, None, args)))
+    assert "setmaxnreg.dec.sync.aligned.u32 40" in text and "cp.async.wait_group" in text
+    assert "cp.async.bulk.tensor.2d.shared" not in text
+    if ASSEMBLER:
+        assert cubin.spill_bytes == 0

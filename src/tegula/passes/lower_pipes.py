@@ -41,8 +41,8 @@ from tegula.target import CudaTarget
 from tegula.types import BufType, MbarrierType, PipeType, TileType, bool_, int32
 
 PIPE_OPS = (PipeLoad, PipePush, PipePop, PipeRelease)
-MOST_HELD = 64
-"""Elements of a tile that a thread loads to registers."""
+MOST_HELD, ADDRESSES = 64, 24
+"""Elements of a tile that a thread loads to registers; the registers that it needs beside them."""
 COUNTING = (MbarrierArrive, S.Const, S.Add, S.Xor, S.Cmp, S.Select)
 """What a release consists of."""
 Key = tuple[Value, str]
@@ -343,7 +343,11 @@ class _Lowering:
 
     def _copies_past_registers(self, pipe: _Pipe) -> bool:
         """Whether threads that load a tile had better not hold it, and need not change it."""
-        many = prod(pipe.type.shape) > MOST_HELD * group_of(self.home, self.threads).threads
+        roles, room = self.home.parent, MOST_HELD
+        if isinstance(roles, Roles):
+            asked = roles.attrs["registers"][roles.regions.index(self.home)]
+            room = min(room, asked - ADDRESSES) if asked else room
+        many = prod(pipe.type.shape) > room * group_of(self.home, self.threads).threads
         return not pipe.rounds and (many or not self.target.bulk_copies)
 
     def push(self, build: Builder, op: Op) -> None:

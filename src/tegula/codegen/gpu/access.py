@@ -4,6 +4,7 @@ buffers in shared memory."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 
 from tegula.codegen.atomics import atomic_element
 from tegula.codegen.elements import array_pointer, inside, needs_bounds, offsets
@@ -344,34 +345,45 @@ def async_copy(s: GpuState, op: Op) -> None:
         return []
 
     def careful() -> list[str]:
-        none = list(zeros(array.dtype))
-        types = [register_type(scalar_of(array.dtype), 1)]
-        in_array = _in_array(s, access, layout, array)
-        for r, pointer in _pointers(s, access, layout, array, 1).items():
-            ok = in_array(r)
-
-            def element(r: int = r, pointer: str = pointer, ok: str = ok) -> None:
-                load = lambda: list(s.memory.load_element(pointer, array.dtype))  # noqa: E731
-                parts = chosen(s, ok, types, load, none)
-                s.memory.store_view(view, s.index(layout, r), tuple(parts), 1)
-
-            when(s, s.holds(layout, r), element)
+        _copy_elements(s, access, array, view)
         return []
 
-    def act() -> None:
-        if width == 1:
-            careful()
-            return
-        address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, access))} to i64")
-        rest = s.code.emit(f"and i64 {address}, {width * size - 1}")
-        aligned = s.code.emit(f"icmp eq i64 {rest}, 0")
-        if not needs_bounds(s, access):
-            either(s, aligned, [], whole, careful)
-            return
-        fits = _and(s, _tile_inside(s, access, view.shape, array), aligned)
-        either(s, fits, [], whole, lambda: either(s, aligned, [], edge, careful))
+    def of_owners(copy: Callable[[], list[str]]) -> Callable[[], list[str]]:
+        return lambda: chosen(s, s.owner(layout), [], copy, [])
 
-    when(s, s.owner(layout), act)
+    if width == 1:
+        careful()
+        return
+    address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, access))} to i64")
+    rest = s.code.emit(f"and i64 {address}, {width * size - 1}")
+    aligned = s.code.emit(f"icmp eq i64 {rest}, 0")
+    if not needs_bounds(s, access):
+        either(s, aligned, [], of_owners(whole), careful)
+        return
+    fits = _and(s, _tile_inside(s, access, view.shape, array), aligned)
+    either(s, fits, [], of_owners(whole), lambda: either(s, aligned, [], of_owners(edge), careful))
+
+
+def _copy_elements(s: GpuState, access: Op, array: ArrayAt, view: View) -> None:
+    """Element by element: neighbouring threads copy neighbouring ones. In a loop, because the places of many elements
+    at once would take more registers than the elements."""
+    none, types = (
+        list(zeros(array.dtype)),
+        [register_type(scalar_of(array.dtype), 1)] * components(array.dtype),
+    )
+    memory, total = s.memory, prod(view.shape)
+    with s.code.loop(s.lane, str(total), str(s.threads), [], s.rolled()) as loop:
+        index, left = list[str](), loop.index
+        for n in reversed(view.shape):
+            index.append(s.code.emit(f"urem i64 {left}, {n}"))
+            left = memory.quotient(left, n)
+        index.reverse()
+        where = [memory.add(o, i) for o, i in zip(offsets(s, access), index, strict=True)]
+        ok = "true"
+        for i, n in zip(where, array.shape, strict=True) if needs_bounds(s, access) else ():
+            ok = _and(s, ok, s.code.emit(f"icmp ult i64 {i}, {n}"))
+        load = lambda: list(memory.load_element(array_pointer(s, array, where), array.dtype))  # noqa: E731
+        memory.store_view(view, index, tuple(chosen(s, ok, types, load, none)), 1)
 
 
 def _tile_inside(s: GpuState, op: Op, shape: tuple[int, ...], array: ArrayAt) -> str:
