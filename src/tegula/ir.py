@@ -138,9 +138,10 @@ class AccessClass:
 class Kernel:
     """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: what the
     frontend read from outside the kernel's source, in its own terms. `schedule`: what the user decided about automatic
-    schedules, by keyword."""
+    schedules, by keyword. `bounded`: whether a schedule will do of which some launches were explored, where no proof is
+    found."""
 
-    __slots__ = ("access", "body", "captured", "launch", "loc", "name", "param_names", "schedule")
+    __slots__ = ("access", "body", "bounded", "captured", "launch", "loc", "name", "param_names", "schedule")
 
     def __init__(
         self,
@@ -159,6 +160,7 @@ class Kernel:
         self.loc = loc
         self.captured: tuple[Any, ...] = ()
         self.schedule: dict[str, Any] = {}
+        self.bounded = False
 
     @property
     def params(self) -> list[Value]:

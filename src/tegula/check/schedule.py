@@ -47,7 +47,8 @@ def check_schedule(kernel: Kernel, spread: Spread) -> Verdict:
     try:
         return check.verdict()
     except Unproved as e:
-        return Verdict(UNPROVED, e.kind, e.message, e.loc, e.help, e.places, explored=check.explored)
+        places, explored, bounded = e.places, check.explored, kernel.bounded
+        return Verdict(UNPROVED, e.kind, e.message, e.loc, e.help, places, explored=explored, bounded=bounded)
 
 
 class _Check:
@@ -62,6 +63,7 @@ class _Check:
             for v, place in spread.shared.places.items()
             if isinstance(v.type, MbarrierType)
         }
+        self.doubt: Unproved | None = None
         self.suspect: Verdict | None = None
         """Refuted, if nothing worse is found."""
         self.again: dict[Op, bool] = {}
@@ -80,21 +82,34 @@ class _Check:
             self._uniform()
         except Refuted as e:
             return _refuted(e, (), (), self.explored)
+        except Unproved as e:
+            self._doubt(e)
         if not self.barriers and not self.program.followed.tracked:
             return Verdict(PROVED)
         stages = sorted({n for _, n, _ in self.barriers}) or [1]
         for values in launches(self.forms, self.program.followed, stages):
-            found = self._launch(values)
+            try:
+                found = self._launch(values)
+            except Unproved as e:
+                self._doubt(e)
             if found is not None:
                 return found
         if self.suspect is not None:
             return self.suspect
+        if self.doubt is not None:
+            raise self.doubt
         self._covered()
         rows = [(role.name, region) for role, region in zip(self.roles, self.program.roles, strict=True)]
         barriers = [v for v, *_ in self.barriers]
         idle = {op for op, again in self.again.items() if again}
         check_counts(self.forms, self.program.followed, rows, barriers, stages[-1], idle)
         return Verdict(PROVED, explored=self.explored)
+
+    def _doubt(self, found: Unproved) -> None:
+        """There will be no proof; where that is accepted, launches are explored all the same."""
+        if not self.kernel.bounded:
+            raise found
+        self.doubt = self.doubt or found
 
     def _launch(self, values: Values) -> Verdict | None:
         """A verdict if the launch goes wrong."""

@@ -37,7 +37,8 @@ class Verdict:
     """`status`: "proved", "refuted" or "unproved". Of the last two: `kind` of fault, `message`, `loc` and `help`;
     `places`: the other ops involved, with what they have to do with it. A refuted schedule has a counterexample:
     `steps`, in order, under the launch values `launch`. `explored`: how many launches were unrolled, and how many ops
-    of roles in all. `automatic`: the roles that the compiler made, or why it made none."""
+    of roles in all. `automatic`: the roles that the compiler made, or why it made none. `bounded`: whether
+    the kernel accepts a schedule that is unproved."""
 
     status: str
     kind: str = ""
@@ -49,14 +50,20 @@ class Verdict:
     launch: tuple[tuple[str, int], ...] = ()
     explored: tuple[int, int] = (0, 0)
     automatic: str = ""
+    bounded: bool = False
 
     @property
     def proved(self) -> bool:
         return self.status == PROVED
 
+    @property
+    def accepted(self) -> bool:
+        """Whether the schedule is proved, or the kernel asks for no more than that launches are explored."""
+        return self.proved or (self.bounded and self.status == UNPROVED)
+
     def require(self) -> None:
-        """Return if the schedule is proved; ScheduleRefuted with the counterexample, or ScheduleUnproved."""
-        if self.proved:
+        """Return if the schedule is accepted; ScheduleRefuted with the counterexample, or ScheduleUnproved."""
+        if self.accepted:
             return
         steps = [(s.loc, f"step {k}: {s}") for k, s in enumerate(self.steps, 1) if s.loc is not UNKNOWN]
         cls = ScheduleRefuted if self.status == REFUTED else ScheduleUnproved

@@ -20,9 +20,12 @@ from tegula.types import Type
 T = TypeVar("T")
 
 
+PROOF, BOUNDED = "proof", "bounded"
+
+
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
-    """What `@kernel(...)` was given. `launch_bounds` and `grid_stride` are accepted and change no result. The keywords
+    """What `@kernel(...)` was given. `check`: what is asked of schedules, PROOF or BOUNDED. `launch_bounds` and `grid_stride` are accepted and change no result. The keywords
     of SCHEDULE overrule what automatic schedules choose (docs/schedules.md)."""
 
     enable_backward: bool | None = None
@@ -30,6 +33,7 @@ class KernelOptions:
     block_dim: int | None = None
     launch_bounds: int | tuple[int, ...] | None = None
     grid_stride: bool | None = None
+    check: str = PROOF
     specialize: bool | None = None
     consumers: int | None = None
     stages: int | None = None
@@ -37,6 +41,13 @@ class KernelOptions:
     persistent: bool | None = None
     raster: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def bounded(self, name: str) -> bool:
+        """Whether a schedule without a proof will do; LaunchError for another value of `check`."""
+        if self.check not in (PROOF, BOUNDED):
+            help = f"'{BOUNDED}' accepts schedules of which some launches were explored, where no proof is found"
+            raise LaunchError(f"kernel {name}: check= must be '{PROOF}' or '{BOUNDED}', got {self.check!r}", help)
+        return self.check == BOUNDED
 
     def schedule(self, name: str) -> dict[str, int | bool]:
         """The keywords of SCHEDULE that were given; LaunchError for a value that one does not take."""
@@ -95,6 +106,7 @@ class KernelDef:
         """The IR of this kernel for parameter types and a launch class; CompileError for a wrong program."""
         made = trace(self.definition, param_types, launch, access, library)
         made.schedule = self.options.schedule(self.name)
+        made.bounded = self.options.bounded(self.name)
         return made
 
     @cached_property
@@ -123,6 +135,7 @@ def kernel(
     block_dim: int | None = None,
     launch_bounds: int | tuple[int, ...] | None = None,
     grid_stride: bool | None = None,
+    check: str = PROOF,
     specialize: bool | None = None,
     consumers: int | None = None,
     stages: int | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tegula.backend.ptx import Cubin
+from tegula.check.verdict import Verdict
 from tegula.codegen.gpu import GpuCode
 from tegula.codegen.kernel import CpuCode, lower_kernel
 from tegula.dataclass import dataclass
@@ -68,6 +69,7 @@ class CudaInspection:
     code: GpuCode
     made: Cubin
     schedule: str
+    verdict: Verdict
 
     def assembly(self) -> str:
         """PTX."""
@@ -84,6 +86,9 @@ class CudaInspection:
         made = self.machine_code()
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]
+        if not self.verdict.proved:
+            launches, steps = self.verdict.explored
+            lines.append(f"schedule: not proved; {launches} launches were explored, {steps} steps of roles")
         lines.append(f"threads per block: {self.code.threads}")
         lines.append(
             f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"
@@ -131,7 +136,7 @@ def inspect_for_gpu(
             roles[:] = explain_roles(kernel)
 
     built = build(ir, target, config.mode == "debug", keep)
-    return CudaInspection(kernel, wanted, stages, roles, target, built.code, built.made, str(built.schedule))
+    return CudaInspection(kernel, wanted, stages, roles, target, built.code, built.made, str(built.schedule), built.verdict)
 
 
 def _described(access: AccessClass | None) -> str:
