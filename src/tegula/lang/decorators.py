@@ -25,8 +25,9 @@ PROOF, BOUNDED = "proof", "bounded"
 
 @dataclass(frozen=True, slots=True)
 class KernelOptions:
-    """What `@kernel(...)` was given. `check`: what is asked of schedules, PROOF or BOUNDED. `launch_bounds` and `grid_stride` are accepted and change no result. The keywords
-    of SCHEDULE overrule what automatic schedules choose (docs/schedules.md)."""
+    """What `@kernel(...)` was given. `check`: what is asked of schedules, PROOF or BOUNDED. `launch_bounds` and
+    `grid_stride` are accepted and change no result. The keywords of SCHEDULE overrule what automatic schedules choose
+    (docs/schedules.md)."""
 
     enable_backward: bool | None = None
     module: object = None
@@ -45,8 +46,12 @@ class KernelOptions:
     def bounded(self, name: str) -> bool:
         """Whether a schedule without a proof will do; LaunchError for another value of `check`."""
         if self.check not in (PROOF, BOUNDED):
-            help = f"'{BOUNDED}' accepts schedules of which some launches were explored, where no proof is found"
-            raise LaunchError(f"kernel {name}: check= must be '{PROOF}' or '{BOUNDED}', got {self.check!r}", help)
+            help = (
+                f"'{BOUNDED}' accepts schedules of which some launches were explored, where no proof is found"
+            )
+            raise LaunchError(
+                f"kernel {name}: check= must be '{PROOF}' or '{BOUNDED}', got {self.check!r}", help
+            )
         return self.check == BOUNDED
 
     def schedule(self, name: str) -> dict[str, int | bool]:

@@ -136,7 +136,9 @@ def inspect_for_gpu(
             roles[:] = explain_roles(kernel)
 
     built = build(ir, target, config.mode == "debug", keep)
-    return CudaInspection(kernel, wanted, stages, roles, target, built.code, built.made, str(built.schedule), built.verdict)
+    return CudaInspection(
+        kernel, wanted, stages, roles, target, built.code, built.made, str(built.schedule), built.verdict
+    )
 
 
 def _described(access: AccessClass | None) -> str:

@@ -70,7 +70,13 @@ def compile_for_device(kernel: Kernel, text: str, device: Device, debug: bool) -
 
 def parts(kernel: Kernel, text: str, debug: bool) -> list[str]:
     """Everything that a kernel's code depends on, besides the target and the tools."""
-    return [text, str(debug), config.check_schedules, str(kernel.bounded), *(_lines(kernel) if config.line_info else ())]
+    return [
+        text,
+        str(debug),
+        config.check_schedules,
+        str(kernel.bounded),
+        *(_lines(kernel) if config.line_info else ()),
+    ]
 
 
 def _lines(kernel: Kernel) -> list[str]:

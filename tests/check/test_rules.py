@@ -1,0 +1,19 @@
+"""No rule of the checker can be left out without a wrong schedule that notices."""
+
+from __future__ import annotations
+
+import pytest
+from rules import RULES, cases, noticing
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_that_is_left_out_is_noticed(name: str) -> None:
+    assert next(noticing(RULES[name], CASES), None) is not None
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if ":" not in n and not n.startswith("corpus")])
+def test_cases_that_are_only_here(name: str) -> None:
+    kind, check = CASES[name]
+    assert check().kind == kind

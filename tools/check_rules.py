@@ -1,0 +1,35 @@
+"""Leaves out each rule of the checker of schedules in turn, and shows a wrong schedule that is then judged otherwise.
+
+Usage: python tools/check_rules.py [WORD ...]
+
+With words, the rules whose names hold one of them. Exits with 1 if nothing notices that a rule is gone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent / "tests"
+
+
+def main(words: list[str]) -> int:
+    for folder in ("check", "roles", "semantics"):
+        sys.path.insert(0, str(TESTS / folder))
+    from rules import RULES, cases, noticing
+
+    known, missed = cases(), 0
+    for name, rule in RULES.items():
+        if words and not any(word in name for word in words):
+            continue
+        found = next(noticing(rule, known), None)
+        if found is None:
+            missed += 1
+            print(f"{name:36} NOT NOTICED")
+            continue
+        case, text = found
+        print(f"{name:36} {case}: {known[case][0]} -> {text}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
