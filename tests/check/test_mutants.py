@@ -99,6 +99,7 @@ CHAIN: dict[str, tuple[Spoil, str]] = {
     "push to the stage beside": (stage_of("buf.write"), "unwritten"),
     "released before it is read": (before("mbarrier.arrive", "raw.empty", "buf.read"), "race"),
     "fewer tiles multiplied": (shorter_loop(0, 2), "aliasing"),
+    "announced before there is room": (before("mbarrier.expect", "raw.full", "mbarrier.wait"), "arrivals"),
 }
 MUTANTS = [
     pytest.param(kernel, spoil, kind, id=f"{kernel}: {name}")
@@ -127,6 +128,7 @@ HARMLESS: dict[str, tuple[str, Spoil]] = {
     "consumer waits twice": ("gemm", double("mbarrier.wait", FULL)),
     "producer waits twice": ("gemm", double("mbarrier.wait", EMPTY)),
     "bytes are announced after the copies": ("two_producers", last("mbarrier.expect")),
+    "room is waited for in another pipe": ("two_producers", retarget("mbarrier.wait", EMPTY, "right.empty")),
 }
 
 

@@ -203,7 +203,7 @@ class Run:
     def _arrive(self, warp: Warp, op: Op, event: E.Arrive, weight: int) -> None:
         at, phase = self.phase(op, event.barrier, event.stage)
         last = warp.arrivals.get(at, -1)
-        known = warp.clock[phase.entry] >= phase.number
+        known = self._knows(warp, phase, phase.number - 1)
         if not (known or last >= phase.number - 1) or weight > phase.pending:
             raise self._miscounted(warp, op, phase, last)
         if not known and last != phase.number:
@@ -233,6 +233,16 @@ class Run:
             or warp.arrivals.get(at, -1) == phase.number
             or warp.clock[phase.entry] >= phase.number
         )
+
+    def _knows(self, warp: Warp, phase: Phase, number: int) -> bool:
+        """Whether a phase is over in every order when a warp gets where it is: who has waited for it knows, and whoever
+        comes after all its arrivals, if it counts no bytes."""
+        if warp.clock[phase.entry] > number:
+            return True
+        if any(counted == number for counted, _ in phase.copies):
+            return False
+        rows = enumerate(zip(warp.clock, phase.ended[number], strict=True))
+        return all(known >= moment for k, (known, moment) in rows if k != phase.entry)
 
     def _miscounted(self, warp: Warp, op: Op, phase: Phase, last: int) -> Refuted:
         """`last`: the phase that the warp has arrived in last."""
