@@ -24,7 +24,7 @@ bf16 = tg.bfloat16
 BM, BN, BK = 128, 128, 64
 
 
-def lowered(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> tuple[Kernel, Distribution]:
+def traced(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> Kernel:
     types = argument_types(kernel, ())
     access = tuple(arrays if isinstance(t, ArrayType) else None for t in types)
 
@@ -33,7 +33,11 @@ def lowered(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> tuple[K
 
     first = kernel.trace(types, launch(128), access, library())
     roles = next(op for op in first.body.ops if isinstance(op, Roles))
-    made = trace(kernel, types, launch(block_threads(roles)), access)
+    return trace(kernel, types, launch(block_threads(roles)), access)
+
+
+def lowered(kernel: Any, ndim: int = 2, arrays: AccessClass = PACKED) -> tuple[Kernel, Distribution]:
+    made = traced(kernel, ndim, arrays)
     prepare(made)
     return made, for_gpu(made, get_cuda_target("sm_90a"))
 

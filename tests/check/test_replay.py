@@ -18,17 +18,19 @@ from schedules import (
     count,
     drop,
     flip,
-    gemm,
     last,
     lowered,
     on_top,
     two_producers,
 )
+from schedules import gemm as persistent
 
 import tegula as tg
 from tegula.check.schedule import check_schedule
 from tegula.interp.agents.launch import Launch
 from tegula.interp.agents.values import Values
+from tegula.kernels import gemm, shapes
+from tegula.types import to_numpy
 
 attention: Any = importlib.import_module("tegula.kernels.attention")
 bf16 = ml_dtypes.bfloat16
@@ -53,7 +55,7 @@ def of_producers(n: int = 7) -> list[Any]:
 
 
 KERNELS = {
-    "gemm": (gemm, of_gemm),
+    "gemm": (persistent, of_gemm),
     "chain": (chain, of_chain),
     "two producers": (two_producers, of_producers),
 }
@@ -70,7 +72,7 @@ def stored(kernel: Any, args: list[Any], ndim: int = 2) -> None:
 @pytest.mark.parametrize("depth", [8, 64, 264])
 def test_a_product_in_many_orders(depth: int) -> None:
     a, b, c = args = of_gemm(depth)
-    stored(gemm(), args)
+    stored(persistent(), args)
     assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(bf16))
 
 
@@ -105,6 +107,32 @@ def test_attention_in_many_orders() -> None:
     expected = w @ v[0, 0].astype(np.float32) / w.sum(1, keepdims=True)
     assert np.abs(out[0, 0].astype(np.float32) - expected).max() < 0.01
     assert np.abs(lse[0, 0] - np.log(np.exp(s).sum(1))).max() < 1e-3
+
+
+LIBRARY: dict[str, tuple[Any, str, str, list[tuple[int, ...]]]] = {
+    "large tiles": (shapes.TENSOR_CORES[0], "bfloat16", "default", [(256, 256), (256, 256), (256, 256)]),
+    "small tiles": (shapes.TENSOR_CORES[-1], "float16", "default", [(128, 640), (640, 128), (128, 128)]),
+    "eight bits": (shapes.candidates(tg.float8_e4m3, False)[0], "float8_e4m3", "default", [(256, 768)] * 2),
+    "tf32": (shapes.candidates(tg.float32, False, "tf32")[0], "float32", "tf32", [(256, 192)] * 2),
+    "without tensor cores": (
+        shapes.VECTOR_UNITS[0],
+        "float32",
+        "default",
+        [(128, 96), (96, 128), (128, 128)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_products_of_the_library(name: str) -> None:
+    tile, dtype, precision, sizes = LIBRARY[name]
+    turned = len(sizes) == 2
+    operand, result = getattr(tg, dtype), "bfloat16" if dtype.startswith("float8") else dtype
+    epilogue = gemm.Epilogue(getattr(tg, result), exact=dtype == "float32" and precision == "default")
+    made, parts = lowered(gemm.product(operand, tile, turned, epilogue, precision))
+    a, b = (np.zeros(size, to_numpy(operand)) for size in sizes[:2])
+    c = np.zeros((sizes[0][0], sizes[1][0 if turned else 1]), to_numpy(getattr(tg, result)))
+    assert failure(ready(made, parts), [a, b, 0, 1.0, 0.0, c], (1, parts.threads), 20) == ""
 
 
 BY_HAND = {

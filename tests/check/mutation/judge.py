@@ -1,0 +1,144 @@
+"""What the checker and the replay say of a mutant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mutation.operators import Mutant, mutants, saved
+from mutation.subjects import Subject
+from tegula.check.schedule import check_schedule
+from tegula.dataclass import dataclass
+from tegula.interp.agents.launch import Launch
+from tegula.interp.agents.orders import orders
+from tegula.interp.agents.state import Failed
+from tegula.interp.agents.trace import Wrong
+
+ORDERS = 40
+"""Of each launch, of which there are five."""
+
+
+@dataclass(slots=True)
+class Judged:
+    """A mutant: `status`, `kind`, `message` by the checker; `failure` by the replay, "" for none. `same`: its acts are
+    those of the kernel itself; `other`: every order stores the same, which is not what the kernel stores."""
+
+    subject: str
+    operator: str
+    what: str
+    status: str
+    kind: str
+    message: str
+    failure: str
+    same: bool
+    other: bool
+
+    @property
+    def proved(self) -> bool:
+        return self.status == "proved"
+
+    @property
+    def missed(self) -> bool:
+        """It fails, and is proved."""
+        return self.proved and bool(self.failure)
+
+    @property
+    def alarm(self) -> bool:
+        """It is not proved, and does not fail."""
+        return not self.proved and not self.failure and not self.other
+
+
+class Judge:
+    """Judges mutants of one kernel. What the kernel itself does and stores in each launch is known first."""
+
+    def __init__(self, subject: Subject, count: int = ORDERS) -> None:
+        self.subject, self.count = subject, count
+        self.graphs: list[Any] = []
+        self.stored: list[Any] = []
+        for args in subject.launches:
+            launch = Launch(subject.made, args, subject.dims)
+            self.graphs.append(graph(launch))
+            self.stored.append(launch.play(next(orders(_roles(launch), 1))))
+        self.saved = saved(subject)
+        self.mutants = list(mutants(subject))
+
+    def all(self, part: int = 0, parts: int = 1) -> Iterator[Judged]:
+        """Every so manieth mutant."""
+        for mutant in self.mutants[part::parts]:
+            yield self.judge(mutant)
+
+    def judge(self, mutant: Mutant) -> Judged:
+        subject = self.subject
+        try:
+            mutant.apply()
+            verdict = check_schedule(subject.kernel, subject.parts)
+            failure, same, other = self.replayed()
+        finally:
+            self.saved.restore(subject)
+        said = (verdict.status, verdict.kind, verdict.message)
+        return Judged(subject.name, mutant.operator, mutant.what, *said, failure, same, other)
+
+    def replayed(self) -> tuple[str, bool, bool]:
+        """The first failure; whether the acts are those of the kernel; whether it stores something else."""
+        every, other = True, False
+        for args, known, stored in zip(self.subject.launches, self.graphs, self.stored, strict=True):
+            try:
+                launch = Launch(self.subject.made, args, self.subject.dims)
+            except Wrong as e:
+                return f"{e.kind}: {e.text}", False, False
+            same = graph(launch) == known
+            every = every and same
+            if same:
+                continue
+            first: Any = None
+            for order in orders(_roles(launch), self.count):
+                try:
+                    found = launch.play(order)
+                except Failed as e:
+                    return f"{e.kind}: {e.text} ({order.name})", False, False
+                first = found if first is None else first
+                if found != first:
+                    return f"value: other results ({order.name})", False, False
+            other = other or first != stored
+        return "", every, other
+
+
+def _roles(launch: Launch) -> list[int]:
+    return [role for role, *_ in launch.programs]
+
+
+def graph(launch: Launch) -> Any:
+    """What each warp does, where memory is named in the order of its first use."""
+    names: dict[int, int] = {}
+
+    def cells(x: Any) -> Any:
+        return tuple(names.setdefault(c, len(names)) for c in x)
+
+    out: list[Any] = [list(launch.barriers)]
+    for _, number, name, program in launch.programs:
+        for act, step, *rest in program:
+            kind = act.__name__
+            if kind in ("read", "write", "copy_out"):
+                rest = [cells(rest[0]), *rest[2:]]
+            elif kind == "copy_in":
+                rest = [tuple((cells(c), n) for c, n in rest[0]), *rest[2:]]
+            elif kind == "issue":
+                rest = [tuple(cells(c) for c in rest[0])]
+            out.append((number, name, kind, step.op.NAME, step.key[1:], tuple(rest)))
+    return out
+
+
+REASONS = {
+    "counts": "waits and arrivals differ by those that come after the last wait, or that pass at once",
+    "arrivals": "too many or too few arrivals at a barrier that nobody waits for any more",
+    "aliasing": "what keeps the barrier from being a phase ahead is not one of the arrivals that end it",
+    "stage": "a stage is read after its release, and never filled again",
+    "unreached": "code that no launch reaches any more",
+}
+"""Why the checker does not prove what does not fail, by the kind of what it says."""
+
+
+def reason(judged: Judged) -> str:
+    if "nothing says" in judged.message:
+        return "bytes are announced before it is known, but by way of another pipe, that the phase before is over"
+    return REASONS.get(judged.kind, judged.kind)

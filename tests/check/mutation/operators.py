@@ -1,0 +1,414 @@
+"""Ways to spoil a lowered schedule: each operator yields its mutants, which change the kernel in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mutation.subjects import Subject
+from tegula.dataclass import dataclass, field, replace
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.roles import Roles
+from tegula.passes.place_shared import Place
+from tegula.types import BufType, MbarrierType, bool_, int32
+
+EVENTS = (
+    "mbarrier.wait", "mbarrier.arrive", "mbarrier.expect", "bulk.load", "bulk.wait", "bulk.store", "fence.async",
+    "group.product_wait", "barrier",
+)  # fmt: skip
+"""What schedules consist of."""
+GROUPS = {
+    "mbarrier.wait": "wait", "mbarrier.arrive": "arrive", "mbarrier.expect": "expect", "fence.async": "fence",
+    "bulk.load": "copy", "bulk.wait": "commit", "group.product_wait": "commit", "barrier": "barrier",
+    "bulk.store": "store",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Mutant:
+    """`operator`: its class, for the table; `what`: the change in words; `apply`: makes it."""
+
+    operator: str
+    what: str
+    apply: Callable[[], None]
+
+
+def mutants(subject: Subject) -> Iterator[Mutant]:
+    """All mutants of a kernel, always in the same order."""
+    for operator in (
+        drops,
+        doubles,
+        moves,
+        retargets,
+        phases,
+        stages,
+        counts,
+        bytes_,
+        commits,
+        addresses,
+        budgets,
+        loops,
+    ):
+        yield from operator(subject)
+
+
+@dataclass(slots=True)
+class Saved:
+    """A kernel as it was."""
+
+    kernel: Kernel
+    places: dict[Value, Place]
+    regions: list[tuple[Region, list[Op]]] = field(default_factory=list)
+    ops: list[tuple[Op, Region | None, list[Value], dict[str, Any]]] = field(default_factory=list)
+
+    def restore(self, subject: Subject) -> None:
+        for region, ops in self.regions:
+            region.ops = list(ops)
+        for op, parent, operands, attrs in self.ops:
+            op.parent, op.operands, op.attrs = parent, list(operands), dict(attrs)
+        subject.parts.shared.places.clear()
+        subject.parts.shared.places.update(self.places)
+
+
+def saved(subject: Subject) -> Saved:
+    made = Saved(subject.kernel, dict(subject.parts.shared.places))
+    made.regions.append((subject.kernel.body, list(subject.kernel.body.ops)))
+    for op in subject.kernel.walk():
+        made.ops.append((op, op.parent, list(op.operands), dict(op.attrs)))
+        made.regions += [(region, list(region.ops)) for region in op.regions]
+    return made
+
+
+# Places --------------------------------------------------------------------------------------------------------------
+
+
+def _sites(subject: Subject, *names: str) -> list[Op]:
+    """The ops of these names, but for barriers that order a role's own memory: those are derived, and no part of what
+    is proved."""
+    found = [op for op in subject.kernel.walk() if op.NAME in names]
+    return [op for op in found if op.NAME != "barrier" or "bulk" in op.attrs.get("reason", "")]
+
+
+def _label(subject: Subject, op: Op) -> str:
+    """The op, what it is about, where, and which of those."""
+    about = " ".join(v.name or "?" for v in op.operands if isinstance(v.type, MbarrierType | BufType))
+    alike = [o for o in _sites(subject, op.NAME)]
+    return f"{op.NAME} {about} #{alike.index(op)}".replace("  ", " ")
+
+
+def _ops(op: Op) -> list[Op]:
+    assert op.parent is not None
+    return op.parent.ops
+
+
+def _before(op: Op, new: Op) -> Value:
+    new.parent, new.loc = op.parent, op.loc
+    _ops(op).insert(_ops(op).index(op), new)
+    return new.result
+
+
+def _const(op: Op, n: int) -> Value:
+    return _before(op, S.Const([], [int32], {"type": int32, "value": n}))
+
+
+def _barriers(subject: Subject) -> list[Value]:
+    return [op.result for op in subject.kernel.walk() if op.NAME == "mbarrier.new"]
+
+
+def _spoken(n: int) -> str:
+    return f"+{n}" if n > 0 else str(n)
+
+
+# Drop, double, move --------------------------------------------------------------------------------------------------
+
+
+def _kind(op: Op) -> str:
+    released = op.NAME == "mbarrier.arrive" and op.operands[0].name.endswith(".empty")
+    return "release" if released else GROUPS[op.NAME]
+
+
+def drops(subject: Subject) -> Iterator[Mutant]:
+    for op in _sites(subject, *EVENTS, "mbarrier.ready"):
+        if op.NAME == "bulk.store":
+            continue  # it is what the kernel computes
+        kind = "init" if op.NAME == "mbarrier.ready" else _kind(op)
+
+        def apply(op: Op = op) -> None:
+            _replace_results(subject.kernel, op)
+            _ops(op).remove(op)
+
+        yield Mutant(f"drop {kind}", f"without {_label(subject, op)}", apply)
+
+
+def _replace_results(kernel: Kernel, op: Op) -> None:
+    """A wait for products gives its operands back."""
+    new = dict(zip(op.results, op.operands, strict=False))
+    for user in kernel.walk():
+        if user is not op:
+            user.operands = [new.get(v, v) for v in user.operands]
+
+
+def doubles(subject: Subject) -> Iterator[Mutant]:
+    for op in _sites(subject, *EVENTS):
+        if op.results or op.NAME == "bulk.store":
+            continue
+
+        def apply(op: Op = op) -> None:
+            twin = type(op)(list(op.operands), [], op.attrs, [], op.loc)
+            twin.parent = op.parent
+            _ops(op).insert(_ops(op).index(op), twin)
+
+        yield Mutant(f"double {_kind(op)}", f"{_label(subject, op)} twice", apply)
+
+
+def _loud(op: Op) -> bool:
+    """Whether an op is of the schedule, or holds such ops."""
+    return any(inner.NAME in (*EVENTS, "group.product", "buf.read", "buf.write") for inner in op.walk())
+
+
+def moves(subject: Subject) -> Iterator[Mutant]:
+    """Each event past the next one, two, ... before and after it in its region, to the ends of the region, and out of
+    the loop or branch."""
+    for op in _sites(subject, *EVENTS):
+        ops = _ops(op)
+        at = ops.index(op)
+        loud = [k for k, o in enumerate(ops) if o is not op and _loud(o)]
+        earlier = [k for k in reversed(loud) if k < at][:4]
+        later = [k for k in loud if k > at][:4]
+        for k in earlier:
+            if _may_stand(op, ops, k):
+                yield _moved(subject, op, k, f"before {ops[k].NAME}")
+        for k in later:
+            if _may_follow(op, ops, at, k):
+                yield _moved(subject, op, k, f"after {ops[k].NAME}")
+        last = len(ops) - 2
+        if not later and at < last and _may_follow(op, ops, at, last):
+            yield _moved(subject, op, last, "to the end")
+        holder = op.parent.parent if op.parent is not None else None
+        if holder is None or holder.NAME not in ("for", "if") or op.results:
+            continue
+        if all(not _inside(v, holder) for v in op.operands):
+            yield _out(subject, op, holder, 0, "before")
+            yield _out(subject, op, holder, 1, "after")
+
+
+def _inside(value: Value, holder: Op) -> bool:
+    """Whether a value is made in an op's regions."""
+    made = {r for o in holder.walk() for r in o.results} - set(holder.results)
+    return value in made or any(value in region.args for o in holder.walk() for region in o.regions)
+
+
+def _may_stand(op: Op, ops: list[Op], to: int) -> bool:
+    return all(v.owner not in ops[to:] for v in op.operands)
+
+
+def _may_follow(op: Op, ops: list[Op], at: int, to: int) -> bool:
+    used = {v for o in ops[at + 1 : to + 1] for inner in o.walk() for v in inner.operands}
+    return not used & set(op.results)
+
+
+def _moved(subject: Subject, op: Op, to: int, where: str) -> Mutant:
+    def apply() -> None:
+        ops = _ops(op)
+        ops.remove(op)
+        ops.insert(to, op)
+
+    return Mutant(f"move {_kind(op)}", f"{_label(subject, op)} {where} ({to})", apply)
+
+
+def _out(subject: Subject, op: Op, holder: Op, by: int, where: str) -> Mutant:
+    def apply() -> None:
+        _ops(op).remove(op)
+        outer = _ops(holder)
+        outer.insert(outer.index(holder) + by, op)
+        op.parent = holder.parent
+
+    return Mutant(f"move {_kind(op)}", f"{_label(subject, op)} {where} its {holder.NAME}", apply)
+
+
+# Other operands ------------------------------------------------------------------------------------------------------
+
+
+def retargets(subject: Subject) -> Iterator[Mutant]:
+    """Events of other barriers, and of other buffers of the same shape."""
+    for op in _sites(subject, *EVENTS):
+        for k, v in enumerate(op.operands):
+            if isinstance(v.type, MbarrierType):
+                for other in _barriers(subject):
+                    if other is not v:
+                        yield _with(subject, f"retarget {_kind(op)}", op, k, other, other.name)
+    rings = [op.result for op in subject.kernel.walk() if op.NAME == "buf.new" and op.attrs.get("stages")]
+    for view in _sites(subject, "buf.view"):
+        for other in rings:
+            ring = view.operands[0]
+            if other is not ring and other.type == ring.type:
+                yield _with(subject, "retarget buffer", view, 0, other, other.name)
+
+
+def _with(subject: Subject, operator: str, op: Op, k: int, value: Value, spoken: str) -> Mutant:
+    def apply() -> None:
+        op.operands[k] = value
+
+    return Mutant(operator, f"{_label(subject, op)} of {spoken}", apply)
+
+
+def _counters(subject: Subject, op: Op, k: int) -> list[Value]:
+    """The other stages or phases that the role counts, at the same loop."""
+    value = op.operands[k]
+    region = value.owner if isinstance(value.owner, Region) else None
+    if region is None:
+        return []
+    return [v for v in region.args[1:] if v is not value and v.type == int32]
+
+
+def phases(subject: Subject) -> Iterator[Mutant]:
+    for op in _sites(subject, "mbarrier.wait"):
+        for value in (0, 1):
+            yield _computed(
+                subject, "phase", op, 2, f"is always {value}", lambda op, v, n=value: _const(op, n)
+            )
+        yield _computed(subject, "phase", op, 2, "is flipped", _flipped)
+        for n, other in enumerate(_counters(subject, op, 2)):
+            yield _with(subject, "phase", op, 2, other, f"counter {n}")
+
+
+def _flipped(op: Op, value: Value) -> Value:
+    return _before(op, S.Xor([value, _const(op, 1)], [int32]))
+
+
+def _next(op: Op, value: Value, stages: int, by: int) -> Value:
+    more = _before(op, S.Add([value, _const(op, by)], [int32]))
+    return _before(op, S.Mod([more, _const(op, stages)], [int32]))
+
+
+def _computed(
+    subject: Subject, operator: str, op: Op, k: int, how: str, make: Callable[[Op, Value], Value]
+) -> Mutant:
+    def apply() -> None:
+        op.operands[k] = make(op, op.operands[k])
+
+    return Mutant(operator, f"{_label(subject, op)}: operand {k} {how}", apply)
+
+
+def stages(subject: Subject) -> Iterator[Mutant]:
+    """The stage beside, or always the first, of a barrier or of a ring."""
+    for op in _sites(subject, *EVENTS, "buf.view"):
+        found = [(k, v.type.stages) for k, v in enumerate(op.operands) if isinstance(v.type, MbarrierType)]
+        ring = op.operands[0].owner if op.NAME == "buf.view" else None
+        if isinstance(ring, Op) and ring.attrs.get("stages"):
+            found = [(0, ring.attrs["stages"])]
+        for k, count in found:
+            if count < 2:
+                continue
+            for by in (1, count - 1) if count > 2 else (1,):
+                yield _computed(
+                    subject, "stage", op, k + 1, f"is {by} further",
+                    lambda op, v, n=count, by=by: _next(op, v, n, by),
+                )  # fmt: skip
+            yield _computed(subject, "stage", op, k + 1, "is always 0", lambda op, v: _const(op, 0))
+            yield _computed(
+                subject, "stage", op, k + 1, "is one too large",
+                lambda op, v: _before(op, S.Add([v, _const(op, 1)], [int32])),
+            )  # fmt: skip
+
+
+# Numbers -------------------------------------------------------------------------------------------------------------
+
+
+def _attribute(subject: Subject, operator: str, op: Op, key: str, value: Any) -> Mutant:
+    def apply() -> None:
+        op.attrs[key] = value
+
+    what = op.result.name if op.NAME == "mbarrier.new" else _label(subject, op)
+    return Mutant(operator, f"{what}: {key} {op.attrs.get(key)} is {value}", apply)
+
+
+def counts(subject: Subject) -> Iterator[Mutant]:
+    for op in _sites(subject, "mbarrier.new"):
+        n = op.attrs["arrivals"]
+        for other in dict.fromkeys((n - 1, n + 1, n + 4, n - 4, 2 * n, n // 2, 32 * n, 1, 1 << 20)):
+            if other > 0 and other != n:
+                yield _attribute(subject, "count", op, "arrivals", other)
+
+
+def bytes_(subject: Subject) -> Iterator[Mutant]:
+    for op in _sites(subject, "mbarrier.expect"):
+        n = op.attrs["bytes"]
+        for other in dict.fromkeys((n - 16, n + 16, n // 2, 2 * n, 16, n - n // 4, n + 1024, 1 << 20)):
+            if other > 0 and other != n:
+                yield _attribute(subject, "bytes", op, "bytes", other)
+
+
+def commits(subject: Subject) -> Iterator[Mutant]:
+    """How many products may be in flight, whether a product is waited for, what a wait for stores waits for."""
+    for op in _sites(subject, "group.product_wait"):
+        for pending in {0, 1, 2, op.attrs["pending"] + 1} - {op.attrs["pending"]}:
+            yield _attribute(subject, "commit", op, "pending", pending)
+    for op in _sites(subject, "group.product", "group.register_product"):
+        if op.attrs.get("unit") == "wgmma":
+            yield _attribute(subject, "commit", op, "wait", not op.attrs.get("wait", True))
+    for op in _sites(subject, "bulk.wait"):
+        yield _attribute(subject, "commit", op, "read", not op.attrs["read"])
+
+
+def budgets(subject: Subject) -> Iterator[Mutant]:
+    roles = next(op for op in subject.kernel.body.ops if isinstance(op, Roles))
+    given = roles.attrs["registers"]
+    for k, n in enumerate(given):
+        for other in dict.fromkeys(
+            (n - 8, n + 8, n + 4, n - 4, 0, 16, 24, 40, 128, 160, 168, 232, 240, 248, 256, 264)
+        ):
+            if other >= 0 and other != n:
+                changed = (*given[:k], other, *given[k + 1 :])
+                yield _attribute(subject, "budget", roles, "registers", changed)
+
+
+def addresses(subject: Subject) -> Iterator[Mutant]:
+    """Buffers and barriers on top of others, moved a little, or to where nothing is."""
+    places = subject.parts.shared.places
+    end = max(p.offset + p.size for p in places.values())
+    for v, place in places.items():
+        targets = [(f"on {o.name}", p.offset) for o, p in places.items() if o is not v]
+        targets += [(f"{_spoken(by)} bytes", place.offset + by) for by in (-1024, -128, -16, 16, 128, 1024)]
+        targets += [("behind all others", -(-end // 1024) * 1024)]
+        targets += [(f"on the end of {o.name}", p.offset + p.size - place.size) for o, p in places.items()]
+        for spoken, offset in targets:
+            if offset < 0 or offset == place.offset:
+                continue
+
+            def apply(v: Value = v, place: Place = place, offset: int = offset) -> None:
+                places[v] = replace(place, offset=offset)
+
+            yield Mutant("address", f"{v.name or 'scratch'} {spoken}", apply)
+
+
+# Control -------------------------------------------------------------------------------------------------------------
+
+
+def loops(subject: Subject) -> Iterator[Mutant]:
+    """Loops of roles that run once more or less, branches that are always or never taken."""
+    roles = next(op for op in subject.kernel.body.ops if isinstance(op, Roles))
+    for role, region in zip(roles.attrs["names"], roles.regions, strict=True):
+        found = [op for op in region.walk() if op.NAME in ("for", "if") and _loud(op)]
+        for n, op in enumerate(found):
+            name = f"{role}: {op.NAME} {n}"
+            if op.NAME == "for":
+                for k, by in ((0, 1), (1, -1), (1, 1)):
+
+                    def apply(op: Op = op, k: int = k, by: int = by) -> None:
+                        op.operands[k] = _before(op, S.Add([op.operands[k], _const(op, by)], [int32]))
+
+                    yield Mutant("loop", f"{name}: {'from' if k == 0 else 'to'} {_spoken(by)}", apply)
+                continue
+            for value in (True, False):
+
+                def decide(op: Op = op, value: bool = value) -> None:
+                    op.operands[0] = _before(op, S.Const([], [bool_], {"type": bool_, "value": value}))
+
+                yield Mutant("branch", f"{name} is {'always' if value else 'never'} taken", decide)
+
+            def negate(op: Op = op) -> None:
+                op.operands[0] = _before(op, S.Not([op.operands[0]], [bool_]))
+
+            yield Mutant("branch", f"{name} is taken the other way", negate)

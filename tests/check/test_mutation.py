@@ -1,0 +1,92 @@
+"""A sample of the mutants that tools/mutants.py judges: what fails in a replay is not proved, what does the same as the
+kernel is."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mutation.judge import Judge, Judged
+from mutation.operators import saved
+from mutation.subjects import MAKERS, subject
+
+from tegula.text import print_kernel
+
+PART = {"attention": 45, "chain": 20, "matmul": 20, "matmul32": 10, "producers": 12, "persistent": 30}
+"""Every so manieth mutant."""
+ORDERS = 12
+
+
+@lru_cache(maxsize=1)
+def judge(name: str) -> Judge:
+    return Judge(subject(name), ORDERS)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_sample(name: str) -> None:
+    found = list(judge(name).all(7, PART[name]))
+    assert [j for j in found if j.missed] == []
+    assert [j for j in found if j.same and not j.proved] == []
+    assert sum(bool(j.failure) for j in found) > len(found) // 2
+    assert sum(j.alarm for j in found) <= 1 + len(found) // 20
+
+
+def test_there_are_many_mutants() -> None:
+    """Of each kernel, and no two alike."""
+    of = judge("persistent")
+    assert len(of.mutants) > 300
+    assert len({(m.operator, m.what) for m in of.mutants}) == len(of.mutants)
+    kinds = {m.operator.partition(" ")[0] for m in of.mutants}
+    assert kinds >= {
+        "drop",
+        "double",
+        "move",
+        "retarget",
+        "phase",
+        "stage",
+        "count",
+        "bytes",
+        "address",
+        "budget",
+    }
+
+
+def test_kernels_are_restored() -> None:
+    of = judge("producers")
+    before, places = print_kernel(of.subject.kernel), dict(of.subject.parts.shared.places)
+    kept = saved(of.subject)
+    for mutant in of.mutants:
+        mutant.apply()
+        kept.restore(of.subject)
+    assert print_kernel(of.subject.kernel) == before
+    assert of.subject.parts.shared.places == places
+
+
+def found(name: str, operator: str, what: str) -> Judged:
+    of = judge(name)
+    (mutant,) = (m for m in of.mutants if m.operator == operator and m.what.startswith(what))
+    return of.judge(mutant)
+
+
+def test_the_replay_fails_by_itself() -> None:
+    """Its verdicts do not come from the checker: a few mutants, and how they fail."""
+    assert found("chain", "drop fence", "without fence.async #0").failure.startswith("fence")
+    assert found("chain", "drop wait", "without mbarrier.wait raw.full").failure.startswith("race")
+    assert found("chain", "drop release", "without mbarrier.arrive raw.empty").failure.startswith("deadlock")
+    twice = found("chain", "double wait", "mbarrier.wait raw.full")
+    assert twice.failure == "" and twice.proved
+
+
+def test_mutants_for_a_device() -> None:
+    """Those that end, with wrong results in some order, by the numbers that processes of their own find them by."""
+    place = Path(__file__).parent.parent.parent / "tools" / "device_mutants.py"
+    tool: Any = module_from_spec(spec := spec_from_file_location("device_mutants", place))  # type: ignore[arg-type]
+    assert spec is not None and spec.loader is not None
+    spec.loader.exec_module(tool)
+    ((number, row),) = tool.chosen("producers", 1)
+    assert row["operator"] == "drop fence" and row["checker"] == "fence"
+    assert judge("producers").mutants[number].what == row["change"]
+    assert set(tool.SIZES) == set(tool.OUTPUTS) == set(tool.BLOCKS) == set(MAKERS)

@@ -1,0 +1,185 @@
+"""Spoils the schedules of six kernels in every place, and compares what the checker says with what replays do.
+
+    python tools/mutants.py                        all mutants, in two processes: about a quarter of an hour
+    python tools/mutants.py --part 0/10            every tenth one
+    python tools/mutants.py --subject chain        of one kernel
+    python tools/mutants.py --save docs/mutants.md
+
+Exits with 1 if a mutant that fails is proved, if one that does the same as the kernel is not, or if false alarms are
+2 % of all or more."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tegula.dataclass import field_names
+
+if TYPE_CHECKING:
+    from mutation.judge import Judged
+
+ROOT = Path(__file__).resolve().parent.parent
+for folder in ("check", "roles", "semantics"):
+    sys.path.insert(0, str(ROOT / "tests" / folder))
+
+CHUNKS = 12
+"""Parts that a kernel's mutants are judged in, by one process each."""
+Part = tuple[str, int, int, int]
+"""A kernel; which of how many mutants; orders of a launch."""
+MOST_ALARMS = 0.02
+HEAD = """# Mutants of schedules
+
+<!-- Written by tools/mutants.py. -->
+
+Lowered schedules of six kernels, spoiled in one place each, judged by [the checker](checker.md) and by {orders}
+replays: of each of {launches} launches the same number, adversarial orders first. A mutant *fails* if a replay
+deadlocks, has accesses without an order, leaves something on its way, or stores what another order does not.
+
+| | |
+|---|---|
+"""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--part", default="0/1", help="k/n: every nth mutant from the kth on")
+    parser.add_argument("--subject", action="append", help="a kernel; may be repeated")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--orders", type=int, help="of each launch")
+    parser.add_argument("--log", type=Path, help="keep results there, and go on from those that it holds")
+    parser.add_argument("--save", type=Path, help="write a page there")
+    options = parser.parse_args()
+    from mutation.judge import ORDERS
+    from mutation.subjects import MAKERS
+
+    count = options.orders or ORDERS
+    k, n = map(int, options.part.split("/"))
+    names = options.subject or list(MAKERS)
+    start = time.monotonic()
+    work = [(name, k + n * c, n * CHUNKS, count) for c in range(CHUNKS) for name in names]
+    known = _read(options.log)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for part, judged in pool.map(_judged, [part for part in work if part not in known]):
+            known[part] = judged
+            if options.log:
+                _keep(options.log, part, judged)
+    found = [judged for name in names for w in work if w[0] == name for judged in known[w]]
+    text = page(found, count * len(MAKERS["chain"][3]), len(MAKERS["chain"][3]))
+    print(text)
+    print(f"{time.monotonic() - start:.0f} s")
+    if options.save:
+        options.save.write_text(text, encoding="utf-8")
+    alarms = sum(j.alarm for j in found)
+    return int(
+        any(j.missed for j in found)
+        or any(j.same and not j.proved for j in found)
+        or alarms >= MOST_ALARMS * len(found)
+    )
+
+
+def _judged(work: Part) -> tuple[Part, list[Judged]]:
+    from mutation.judge import Judge
+    from mutation.subjects import subject
+
+    name, part, parts, count = work
+    return work, list(Judge(subject(name), count).all(part, parts))
+
+
+def _keep(log: Path, part: Part, judged: Sequence[Judged]) -> None:
+    rows = [{name: getattr(j, name) for name in field_names(j)} for j in judged]
+    with log.open("a", encoding="utf-8") as to:
+        to.write(json.dumps([part, rows]) + "\n")
+
+
+def _read(log: Path | None) -> dict[Part, list[Judged]]:
+    from mutation.judge import Judged
+
+    if log is None or not log.exists():
+        return {}
+    lines = map(json.loads, log.read_text(encoding="utf-8").splitlines())
+    return {tuple(part): [Judged(**row) for row in rows] for part, rows in lines}
+
+
+def page(found: Sequence[Judged], orders: int, launches: int) -> str:
+    failing = [j for j in found if j.failure]
+    rows = {
+        "mutants": len(found),
+        "fail": len(failing),
+        "of these refuted": sum(j.status == "refuted" for j in failing),
+        "of these unproved": sum(j.status == "unproved" for j in failing),
+        "of these proved": sum(j.missed for j in failing),
+        "do the same as the kernel": sum(j.same for j in found),
+        "of these proved ": sum(j.same and j.proved for j in found),
+        "store something else, the same in every order": sum(j.other for j in found),
+        "of these proved: other kernels, with right schedules": sum(j.other and j.proved for j in found),
+        "do something else, and do not fail": sum(not (j.failure or j.same or j.other) for j in found),
+        "of these proved  ": sum(not (j.failure or j.same or j.other) and j.proved for j in found),
+        "false alarms: not proved, and do not fail": f"{sum(j.alarm for j in found)} "
+        f"({100 * sum(j.alarm for j in found) / max(1, len(found)):.1f} %)",
+    }
+    lines = [HEAD.format(orders=orders, launches=launches).rstrip()]
+    lines += [f"| {name.strip()} | {n} |" for name, n in rows.items()]
+    lines += ["", "## By operator", "", *_table(found, "operator")]
+    lines += ["", "## By kernel", "", *_table(found, "subject")]
+    lines += ["", "## How mutants fail", "", *_kinds(failing)]
+    lines += ["", "## False alarms", "", *_alarms([j for j in found if j.alarm])]
+    others = [j for j in found if j.other and j.proved]
+    lines += ["", "## Other kernels", "", *_others(others)] if others else []
+    for j in found:
+        if j.missed or (j.same and not j.proved):
+            lines.append(f"- **{j.subject}**: {j.operator}: {j.what}: {j.status} {j.message}; {j.failure}")
+    return "\n".join(lines) + "\n"
+
+
+def _table(found: Sequence[Judged], by: str) -> list[str]:
+    subjects = list(dict.fromkeys(j.subject for j in found))
+    each = subjects if by == "operator" else []
+    out = [
+        f"| {by} | mutants | fail | not proved | right and proved | alarms |"
+        + "".join(f" {s} |" for s in each)
+    ]
+    out.append("|---" * (6 + len(each)) + "|")
+    for name in sorted({getattr(j, by) for j in found}):
+        of = [j for j in found if getattr(j, by) == name]
+        fail = [j for j in of if j.failure]
+        cells = [len(of), len(fail), sum(not j.proved for j in fail)]
+        cells += [sum(j.proved and not j.failure for j in of), sum(j.alarm for j in of)]
+        cells += [sum(j.subject == s for j in of) for s in each]
+        out.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
+    return out
+
+
+def _kinds(failing: Sequence[Judged]) -> list[str]:
+    kinds = Counter(
+        (j.failure.partition(":")[0], j.kind if j.status == "refuted" else j.status) for j in failing
+    )
+    seen = list(dict.fromkeys(a for a, _ in sorted(kinds)))
+    said = list(dict.fromkeys(b for _, b in sorted(kinds, key=lambda key: key[1])))
+    out = ["| replay \\ checker |" + "".join(f" {b} |" for b in said), "|---" * (1 + len(said)) + "|"]
+    return out + [f"| {a} |" + "".join(f" {kinds[a, b] or ''} |" for b in said) for a in seen]
+
+
+def _alarms(alarms: Sequence[Judged]) -> list[str]:
+    from mutation.judge import reason
+
+    out: list[str] = []
+    for why in dict.fromkeys(map(reason, alarms)):
+        those = [j for j in alarms if reason(j) == why]
+        out += [f"{len(those)}: {why}.", ""]
+        out += [f"- {j.subject}, {j.operator}: {j.what}" for j in those] + [""]
+    return out[:-1]
+
+
+def _others(others: Sequence[Judged]) -> list[str]:
+    return [f"- {j.subject}, {j.operator}: {j.what}" for j in others]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
