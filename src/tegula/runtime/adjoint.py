@@ -10,7 +10,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass, Value
 from tegula.ir import Kernel as KernelIR
-from tegula.lang.annotations import ANY
+from tegula.lang.annotations import ANY, Annotation, array_annotation
 from tegula.lang.captures import Captured, refreshed, unchanged
 from tegula.lang.definition import FuncDef, Parameter
 from tegula.lang.kernel import trace
@@ -21,7 +21,7 @@ from tegula.runtime.config import config
 from tegula.runtime.device import CPU
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
-from tegula.types import ArrayType, Type, element_bytes, int32
+from tegula.types import ArrayType, Type, element_bytes, is_element
 
 if TYPE_CHECKING:
     from tegula.passes.gradient import Step
@@ -52,6 +52,8 @@ class Adjoint(Kernel):
         self.reads: set[int] = set()
         self.launched: list[Part] = []
         self.grid = Grid((), None)
+        self.alone: dict[bool, list[Part]] = {False: [], True: []}
+        """Those that are launched as the forward kernel was, and nothing else; by whether the order is to be fixed."""
         self.programs: dict[Any, list[list[Part]]] = {}
 
     @property
@@ -102,6 +104,8 @@ class Adjoint(Kernel):
                 check_order(made)
             steps = [Part(self, step, captured, self.grid) for step in made]
             programs.append(steps)
+            if len(steps) == 1 and steps[0].is_alone:
+                self.alone[config.deterministic].append(steps[0])
         return steps
 
     def stages(self) -> dict[str, str]:
@@ -144,6 +148,14 @@ class Adjoint(Kernel):
         return "\n\n".join(map(show, self.launched))
 
 
+def _annotation(t: Type) -> Annotation:
+    """What a parameter of a type is annotated with."""
+    if isinstance(t, ArrayType):
+        return array_annotation(t.dtype, t.ndim)
+    assert is_element(t)
+    return t
+
+
 class Part(Kernel):
     """A kernel that is launched for an adjoint: its parameters are the adjoint's, then numbers of blocks. It exists for
     one specialisation."""
@@ -173,16 +185,21 @@ class Part(Kernel):
 
         return config.deterministic and among_blocks(self.step.kernel) is not None
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is launched with the arguments of the adjoint, over the dimensions of the forward launch."""
+        step, spread = self.step, self.grid is not None and self.grid.extents is not None
+        return step.grid is None and not (step.counts or step.partials or spread or self.in_order)
+
     def of(self, step: Step) -> Part:
         return next((p for p in self.shared if p.step is step), self)
 
     @property
     def parameters(self) -> list[Parameter]:
-        own, kernel = self.adjoint.parameters, self.step.kernel
-        extra = list(zip(kernel.param_names, kernel.params, strict=True))[len(own) :]
+        kernel = self.step.kernel
         return [
-            *own,
-            *(Parameter(name, ANY if isinstance(p.type, ArrayType) else int32) for name, p in extra),
+            Parameter(name, _annotation(p.type))
+            for name, p in zip(kernel.param_names, kernel.params, strict=True)
         ]
 
     def is_current(self) -> bool:
