@@ -47,15 +47,15 @@ def weighted(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
 def gradient_bytes() -> bytes:
     """The gradients of the three kernels, for data whose sums depend on the order."""
     rng = np.random.default_rng(0)
-    n = 3000
+    n, many = 3000, 4_000_000
     x = tg.array(rng.standard_normal(16), dtype=float, requires_grad=True)
-    at = tg.array(rng.integers(0, 8, n), dtype=int)
+    at = tg.array(rng.integers(0, 8, many), dtype=int)
     rows = tg.array(rng.standard_normal((n, 64)), dtype=float, requires_grad=True)
     w = tg.array(rng.standard_normal(64), dtype=float, requires_grad=True)
-    outs = [tg.zeros(s, requires_grad=True) for s in ((n,), (n, 4), (n, 64))]
+    outs = [tg.zeros(s, requires_grad=True) for s in ((many,), (20 * n, 4), (n, 64))]
     with tg.Tape() as tape:
-        tg.launch(picked, n, inputs=[x, at], outputs=[outs[0]], block_dim=64)
-        tg.launch_tiled(placed, n, inputs=[x, at], outputs=[outs[1]], block_dim=32)
+        tg.launch(picked, many, inputs=[x, at], outputs=[outs[0]], block_dim=64)
+        tg.launch_tiled(placed, 20 * n, inputs=[x, at], outputs=[outs[1]], block_dim=32)
         tg.launch_tiled(weighted, n, inputs=[rows, w], outputs=[outs[2]], block_dim=32)
     tape.backward(grads={y: rng.standard_normal(y.shape) for y in outs})
     return x.grad.numpy().tobytes() + rows.grad.numpy().tobytes() + w.grad.numpy().tobytes()
