@@ -48,3 +48,20 @@ def test_what_goes_wrong_in_a_launch_is_refused_all_the_same() -> None:
 
 def test_what_is_proved_stays_so() -> None:
     assert checked(TEXT.format(rounds="n"), check="bounded").proved
+
+
+WRITTEN = """def first(x: tg.array2d[float], out: tg.array2d[float], c: tg.array1d[int]):
+    pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
+    with tg.ws(0):
+        for k in range(c[0]):
+            tg.tile_pipe_load(pipe, x, offset=(k, 0))
+    with tg.ws(1):
+        for k in range(c[0]):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+            c[0] = 3
+"""
+
+
+def test_a_launch_that_cannot_be_followed_is_no_proof() -> None:
+    found = checked(WRITTEN, check="bounded")
+    assert (found.status, found.kind, found.accepted) == ("unproved", "control", True)

@@ -92,6 +92,7 @@ class _Check:
                 found = self._launch(values)
             except Unproved as e:
                 self._doubt(e)
+                continue
             if found is not None:
                 return found
         if self.suspect is not None:
