@@ -190,3 +190,33 @@ def test_plain_tiles(dtype: Any, groups: int) -> None:
     assert fences and any(
         re.search(r"bar(rier)?\.\S*sync", text[at : text.find("wgmma.fence", at)]) for at in fences
     )
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_left_operands_in_registers(groups: int) -> None:
+    """A product of a product, which never goes through memory."""
+    m, n, k, half = 64 * groups, 64, 64, tg.bfloat16
+
+    @tg.kernel
+    def chain(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[float], steps: int):
+        left = tg.tile_pipe(shape=(m, k), dtype=half, stages=1)
+        right = tg.tile_pipe(shape=(n, k), dtype=half, stages=2)
+        values = tg.tile_pipe(shape=(n, k), dtype=half, stages=2)
+        with tg.role("fetch", warps=4):
+            tg.tile_pipe_load(left, a)
+            for i in range(steps):
+                tg.tile_pipe_load(right, b, offset=(i * n, 0))
+                tg.tile_pipe_load(values, b, offset=(i * n, 0))
+        with tg.role("multiply", warp_groups=groups):
+            rows, total = tg.tile_pipe_pop(left), tg.tile_zeros(shape=(m, k))
+            for _i in range(steps):
+                scores = tg.tile_zeros(shape=(m, n))
+                tg.tile_matmul(rows, tg.tile_transpose(tg.tile_pipe_pop(right)), scores)
+                tg.tile_matmul(tg.tile_astype(scores, half), tg.tile_pipe_pop(values), total)
+            tg.tile_store(c, total)
+
+    x, y = np.random.default_rng(3).integers(-1, 2, (2, 2 * n, k)).astype(np.float32)
+    a, b, c = tg.array(x[:m], dtype=half), tg.array(y, dtype=half), tg.zeros((m, k))
+    text = run(chain, [a, b, c, 2])
+    np.testing.assert_array_equal(wide(c), x[:m].astype(np.float64) @ y.T @ y)
+    assert len(re.findall(r"bf16\.bf16 \{[^}]*\}, \{", text)) == n // 16

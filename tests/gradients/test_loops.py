@@ -297,3 +297,19 @@ def replaced_once(x: tg.array2d[D], y: tg.array1d[D], n: int):
 def test_scalars_that_start_as_constants(kernel: Any, n: int) -> None:
     """A constant takes no gradient."""
     tg.gradcheck(kernel, 6, [random(6, n)], [zeros(6), n], block_dim=32, directions=4)
+
+
+def test_products_of_gradients_are_as_precise_as_those_of_the_kernel() -> None:
+    @tg.kernel
+    def products(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+        acc = tg.tile_zeros(shape=(8, 4))
+        tg.tile_matmul(tg.tile_load(a, shape=(8, 8)), tg.tile_load(b, shape=(8, 4)), acc, precision="tf32")
+        tg.tile_store(c, acc)
+
+    a, b, c = (tg.ones(shape, requires_grad=True) for shape in ((8, 8), (8, 4), (8, 4)))
+    with tg.Tape() as tape:
+        tg.launch_tiled(products, 1, [a, b], [c], block_dim=32)
+    tape.backward(grads={c: tg.ones((8, 4))})
+    assert np.array_equal(a.grad.numpy(), np.full((8, 8), 4.0))
+    text = adjoint_ir(products)
+    assert text.count("tile.matmul") == text.count('precision = "tf32"') == 2

@@ -28,7 +28,7 @@ class SumBuilder(GradientBuilder):
         if isinstance(product, TileMatmul) and is_plain(product) and product.parent is self.region:
             one = self.const(1.0, scalar)
             x, y = (self.narrow(v, scalar) for v in product.operands[:2])
-            return self.one(TileMatmul, [x, y, total, one, one])
+            return self.one(TileMatmul, [x, y, total, one, one], product.attrs)
         made = self.plus(total, self.converted(self.unrounded(more, scalar), scalar))
         assert made is not None
         return made
