@@ -586,4 +586,60 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
                 if k > 0:
                     tg.mbarrier_arrive(empty, (k - 1) % S)
             tg.store_wait(read=True)""",
+    "a role fetches ahead, the first stages before its loop": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for s in range(S - 1):
+                if s < n:
+                    tg.mbarrier_expect_bytes(full, s, N * 4)
+                    tg.tile_load_async(x, ring[s], (s, 0), full, s)
+            for k in range(n):
+                ahead = k + S - 1
+                if ahead < n:
+                    s = ahead % S
+                    if ahead >= S:
+                        tg.mbarrier_wait(empty, s, ahead // S - 1)
+                    tg.mbarrier_expect_bytes(full, s, N * 4)
+                    tg.tile_load_async(x, ring[s], (ahead, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "two roles take turns at named barriers": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(8, stages=S)
+    one, two = tg.named_barrier(warps=8), tg.named_barrier(warps=8)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.named_barrier_sync(one)
+            tg.tile_store(out, ring[s] * 2.0, offset=(2 * k, 0))
+            tg.named_barrier_arrive(two)
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)
+    with tg.ws(2):
+        tg.named_barrier_arrive(one)
+        for k in range(n):
+            s = k % S
+            tg.mbarrier_wait(full, s, k // S)
+            tg.named_barrier_sync(two)
+            tg.tile_store(out, ring[s] * 3.0, offset=(2 * k + 1, 0))
+            tg.named_barrier_arrive(one)
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
 }

@@ -185,6 +185,8 @@ class Counter:
         )
         unknown = _atom("some" if few else "sum", span, step, inside)
         start, by = loop.start, loop.step.number
+        if not few and len(inside) > 1:
+            return self._rounds_of_all(loop, inside, span, step)
         ((atom, _), *others) = inside
         if few or others or atom[0] != "positive" or by is None or by == 0:
             return unknown
@@ -200,6 +202,17 @@ class Counter:
             return unknown if found is None else found
         found = self._first_rounds(constant(1) - first, change, span, step)
         return unknown if found is None else _trips(span, step).minus(found)
+
+    def _rounds_of_all(self, loop: Rounds, inside: Product, span: Form, step: Form) -> Count:
+        """In how many rounds several things hold: few, if one of them does in few; nearly all, if each of them does."""
+        trips = _trips(span, step)
+        found = [self._some_rounds(loop, frozenset({one}), span, step) for one in inside]
+        growing = [count.growing(self.few) for count in found]
+        if NOTHING in growing:
+            return _atom("some", span, step, inside)
+        if all(count == trips.growing(self.few) for count in growing):
+            return trips.minus(_atom("some", span, step, inside))
+        return _atom("sum", span, step, inside)
 
     def _first_rounds(self, form: Form, falls: int, span: Form, step: Form) -> Count | None:
         """In how many rounds a form is positive that falls by a number from one to the next; None where these are not
