@@ -237,3 +237,21 @@ def test_gradients_that_would_get_lost_are_found() -> None:
         tg.launch(scale, 8, inputs=[y], outputs=[loss])
     with pytest.raises(tg.LaunchError, match="an array without a gradient"):
         tape.backward(loss)
+
+
+def test_writes_by_adjoints_that_ran_before_are_seen_too() -> None:
+    """The second time an adjoint is found by its arguments alone."""
+
+    @tg.kernel
+    def squares(x: tg.array[float], y: tg.array[float]):
+        i = tg.tid()
+        y[i] = x[i] * x[i]
+
+    x, y = tg.ones(4, requires_grad=True), tg.zeros(4, requires_grad=True)
+    other, seed, made = tg.ones(4), tg.ones(4), tg.zeros(4)
+    for _ in range(2):
+        with tg.Tape() as tape:
+            tg.launch(squares, 4, inputs=[x], outputs=[y])
+        tg.launch(squares, 4, [other], [made], adj_inputs=[x], adj_outputs=[seed], adjoint=True)
+        with pytest.raises(tg.LaunchError, match="overwritten"):
+            tape.backward(grads={y: np.ones(4)})

@@ -200,6 +200,8 @@ def launch_adjoint(
             adjoint.launched[:] = [part]
             part.blocks = shape.blocks
             ready[0].launch(shape.blocks, ready[1], (*args, *given), stream, True)
+            if recording.on:
+                recording.wrote(args[k] for k in ready[0].writes)
             return
     steps = adjoint.steps_for(wanted_form(adjoint, shape, args))
     if check is not None:
