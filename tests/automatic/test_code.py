@@ -53,6 +53,14 @@ def test_chains_keep_a_product_in_flight_beside_the_next_softmax() -> None:
     assert len(started) == 2 and waits == [1, 0]
 
 
+def test_chains_that_take_too_many_registers_do_not_overlap() -> None:
+    if not ASSEMBLER:
+        pytest.skip("ptxas tells how many registers it needs")
+    made, text = built(KERNELS["attention"], registers=184)
+    assert made.schedule.plan is not None and not made.schedule.plan.overlaps
+    assert made.made.spill_bytes == 0 and "wgmma.mma_async" in text
+
+
 def test_stages_that_the_loop_asks_for() -> None:
     made, _ = built(KERNELS["with_relu"])
     assert made.schedule.plan is not None and made.schedule.plan.stages == (3, 3)

@@ -14,7 +14,7 @@ from tegula.errors import CompileError, SharedMemoryExceeded
 from tegula.ir import Kernel
 from tegula.passes.pipeline import Observer
 from tegula.passes.pipeline_gpu import Distribution, for_gpu
-from tegula.passes.specialise import Schedule
+from tegula.passes.specialise import Schedule, with_less
 from tegula.runtime.compile import check_memory
 from tegula.runtime.config import config
 from tegula.runtime.cuda.module import assembled
@@ -36,8 +36,7 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
     """Compile a prepared kernel, which the passes change. CompileError where the schedule that the user wrote is not
     proved, or tiles do not fit a block."""
     spread, verdict = proved(kernel, target, debug, observe)
-    schedule = spread.schedule
-    if schedule.plan is not None:
+    while spread.schedule.plan is not None:
         try:
             built = _built(kernel, spread, verdict, target, debug)
             if not built.made.spill_bytes:
@@ -49,24 +48,28 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
             reason = f"the assembler says of its roles: {str(e).splitlines()[-1]}"
         except SharedMemoryExceeded as e:
             reason = f"with roles {e.message}"
-        spread = for_gpu(kernel, target, observe, debug, schedule.undo(kernel, reason))
-        verdict = check_schedule(kernel, spread)
+        schedule = with_less(kernel, target, spread.schedule, reason)
+        spread, verdict = proved(kernel, target, debug, observe, schedule)
     accept(verdict)
     return _built(kernel, spread, verdict, target, debug)
 
 
 def proved(
-    kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Observer | None = None
+    kernel: Kernel,
+    target: CudaTarget,
+    debug: bool = False,
+    observe: Observer | None = None,
+    schedule: Schedule | None = None,
 ) -> tuple[Distribution, Verdict]:
     """The kernel spread over the threads of a block, with roles of our making only if they are proved, and the verdict
-    on it."""
-    spread = for_gpu(kernel, target, observe, debug)
-    verdict = check_schedule(kernel, spread)
-    if spread.schedule.plan is None or verdict.proved:
-        return spread, verdict
-    reason = f"its roles are not proved: {verdict.message}"
-    spread = for_gpu(kernel, target, observe, debug, spread.schedule.undo(kernel, reason))
-    return spread, check_schedule(kernel, spread)
+    on it. `schedule`: what was made of it, if something was."""
+    while True:
+        spread = for_gpu(kernel, target, observe, debug, schedule)
+        verdict = check_schedule(kernel, spread)
+        if spread.schedule.plan is None or verdict.proved:
+            return spread, verdict
+        reason = f"its roles are not proved: {verdict.message}"
+        schedule = with_less(kernel, target, spread.schedule, reason)
 
 
 def accept(verdict: Verdict) -> None:

@@ -36,7 +36,8 @@ RASTER = 8
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a user has decided: None where the cost model may. `specialize`: whether there may be roles at all."""
+    """What a user has decided: None where the cost model may. `specialize`: whether there may be roles at all;
+    `overlap`: whether chains of products may."""
 
     specialize: bool = True
     consumers: int | None = None
@@ -44,19 +45,21 @@ class Choice:
     registers: int | None = None
     persistent: bool | None = None
     raster: int | None = None
+    overlap: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`consumers`: warp groups that multiply. `stages`: of each pipe. `registers`: of a thread that
     multiplies, 0 where they follow from the others'. `persistent`: whether a block makes several tiles of the output,
-    in groups of `raster` rows."""
+    in groups of `raster` rows. `overlaps`: whether chains of products do, which takes registers."""
 
     consumers: int
     stages: tuple[int, ...]
     registers: int
     persistent: bool
     raster: int
+    overlaps: bool = False
 
     def __str__(self) -> str:
         groups = f"{self.consumers} warp group{'s' * (self.consumers > 1)}"

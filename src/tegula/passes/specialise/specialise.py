@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.ir import Builder, Kernel, Op, Region
 from tegula.ops.control import For, Yield
 from tegula.ops.linear import TileMatmul
@@ -73,6 +73,16 @@ def specialise(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
         return Schedule(None, e.reason, e.loc)
 
 
+def with_less(kernel: Kernel, target: CudaTarget, schedule: Schedule, reason: str) -> Schedule:
+    """What to do with a kernel whose schedule will not do: the same without overlapping products, if there are, or none
+    for that reason. The kernel is as this schedule wants it."""
+    undone = schedule.undo(kernel, reason)
+    if schedule.plan is None or not schedule.plan.overlaps:
+        return undone
+    again = specialise(kernel, target, Choice(**kernel.schedule, overlap=False))
+    return again if again.plan is not None else undone
+
+
 def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     if not choice.specialize or any(op.attrs.get("specialize") is False for op in kernel.walk()):
         raise Declined("specialize=False")
@@ -81,7 +91,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     check_lane_code(kernel)
     find_products(kernel)
     kernel.body.ops = _own(kernel)
-    twins = overlap_chains(kernel.body)
+    twins = overlap_chains(kernel.body) if choice.overlap else []
     products = find_products(kernel)
     groups = _groups(kernel, target, products, twins)
     plan = make_plan(kernel, target, products, groups, choice)
@@ -92,7 +102,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     if plan.persistent:
         roles = [walk_blocks(kernel, role, plan.raster) for role in roles]
     _put(kernel, list(pipes.values()), roles, plan)
-    return plan
+    return replace(plan, overlaps=bool(twins))
 
 
 def _roles(kernel: Kernel, pipes: Sequence[Pipe]) -> list[Region]:
