@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tegula.codegen.products import read_in_place
+from tegula.codegen.products import loaded_operand, read_in_place
 from tegula.codegen.state import State
 from tegula.ir import Op, Region, Value
 from tegula.ops.buffer import BufNew, BufRead, BufWrite
@@ -20,6 +20,7 @@ from tegula.ops.tile import (
     TileLoad,
     TileMap,
     TileMarkPartial,
+    TilePermute,
     TileReduce,
     TileStore,
 )
@@ -60,11 +61,21 @@ class Fusion:
         uses = self.users.get(op.result, [])
         if isinstance(op, FREE):
             return not any(isinstance(user, TileExtract) for user, _ in uses)
+        if isinstance(op, TilePermute):
+            # The product that its operand is left to, if it is, reads it turned.
+            return (
+                isinstance(self.inline.get(op.operands[0]), TileLoad) and op.operands[0] not in self.s.tiles
+            )
         if not isinstance(op, POINTWISE):
             return False
         if len(uses) != 1:
             return False
         user, position = uses[0]
+        if isinstance(op, TileLoad) and isinstance(user, TilePermute):
+            turned = self.users.get(user.result, [])
+            if len(turned) != 1 or not isinstance(turned[0][0], TileMatmul) or user.parent is not self.region:
+                return False
+            user, position = turned[0]
         if user.parent is not self.region or not self._streams(op, user, position):
             return False
         if (
@@ -78,7 +89,8 @@ class Fusion:
     def _streams(self, op: Op, user: Op, position: int) -> bool:
         """Whether the consumer visits each element once, in order, or reads the array itself."""
         if isinstance(user, TileMatmul):
-            return isinstance(op, TileLoad) and position < 2 and read_in_place(self.s, user, position)
+            found = loaded_operand(user, position) if position < 2 else None
+            return found is not None and found[0] is op and read_in_place(self.s, user, position)
         if not isinstance(user, CONSUMERS):
             return False
         if isinstance(user, TileReduce):

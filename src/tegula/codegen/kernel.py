@@ -224,6 +224,14 @@ class _Walk:
         if not self.fusion[op.parent].inlines(op):
             tiles.materialise(self.s, op.result)
 
+    def permute(self, op: Op) -> None:
+        """A view; or nothing yet, where a product reads what it shows straight from an array."""
+        assert op.parent is not None
+        if self.fusion[op.parent].inlines(op):
+            self.s.inline[op.result] = op
+        else:
+            tiles.tile_permute(self.s, op)
+
     def tid(self, op: Op) -> None:
         """Uniform components now; varying ones in each lane loop that uses them, and in memory for cooperative uses."""
         s = self.s
@@ -638,7 +646,7 @@ _RULES: dict[type[Op], Any] = {
     TileArgReduce: _on_state(tiles.arg_reduce),
     TileScan: _on_state(tiles.scan),
     TileSlice: _on_state(tiles.tile_slice),
-    TilePermute: _on_state(tiles.tile_permute),
+    TilePermute: _Walk.permute,
     TileReshape: _on_state(tiles.tile_reshape),
     TileGather: _on_state(tiles.gather),
     TileConcat: _on_state(tiles.concat),

@@ -15,7 +15,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.control import For, If, While, is_condition
 from tegula.ops.linear import TileMatmul
-from tegula.ops.tile import TileFull, TileLoad
+from tegula.ops.tile import TileFull, TileLoad, TileMap, TilePermute
 from tegula.passes.accesses import linear
 from tegula.types import DType, TileType, element_bytes, float32, int8, scalar_of
 
@@ -90,32 +90,58 @@ def _converted(s: State, source: View, target: View) -> None:
 # Operands ------------------------------------------------------------------------------------------------------------
 
 
+def loaded_operand(op: Op, position: int) -> tuple[Op, bool] | None:
+    """The load that operand `position` (0 or 1) of a product is, and whether its transpose is meant."""
+    made = op.operands[position].owner
+    turned = isinstance(made, TilePermute) and made.attrs["perm"] == (1, 0)
+    if turned:
+        assert isinstance(made, Op)
+        made = made.operands[0].owner
+    return (made, turned) if isinstance(made, TileLoad) else None
+
+
 def read_in_place(s: State, op: Op, position: int) -> bool:
-    """Whether a product reads operand `position` (0 or 1), a tile load, straight from its array."""
-    load = op.operands[position].owner
-    if not isinstance(load, TileLoad):
+    """Whether a product reads operand `position` (0 or 1), a tile load or its transpose, straight from its array."""
+    found = loaded_operand(op, position)
+    if found is None:
         return False
-    array = s.arrays.get(load.operands[0])
+    array = s.arrays.get(found[0].operands[0])
     if array is None or not array.contiguous:
         return False
-    return reads_in_place(_spec(s, op, (position == 0, position == 1)), s.target.vector_bytes)[position]
+    spec = _spec(
+        s, op, tuple(k == position for k in (0, 1)), tuple(k == position and found[1] for k in (0, 1))
+    )
+    return reads_in_place(spec, s.target.vector_bytes)[position]
 
 
-def _spec(s: State, op: Op, direct: tuple[bool, bool]) -> MatmulSpec:
-    """The product with operands read from arrays (`direct`) or from packed tiles."""
+def _spec(
+    s: State, op: Op, direct: tuple[bool, ...], turned: tuple[bool, ...] = (False, False)
+) -> MatmulSpec:
+    """The product with operands read from arrays (`direct`), which hold their transposes (`turned`), or from packed
+    tiles."""
     a, b, c = (v.type for v in op.operands[:3])
     assert isinstance(a, TileType) and isinstance(b, TileType) and isinstance(c, TileType)
     (m, k), n, acc = a.shape, b.shape[1], scalar_of(c.dtype)
     work = acc if not acc.is_float or acc.bits >= 32 else float32
-    strides = [(None, 1) if at_array else (row, 1) for at_array, row in zip(direct, (k, n), strict=True)]
+    strides = [
+        _from(at_array, of_transpose, row)
+        for at_array, of_transpose, row in zip(direct, turned, (k, n), strict=True)
+    ]
     return MatmulSpec(m, n, k, scalar_of(a.dtype), scalar_of(b.dtype), work, strides[0], strides[1], (n, 1))
+
+
+def _from(at_array: bool, turned: bool, row: int) -> tuple[int | None, int | None]:
+    if not at_array:
+        return row, 1
+    return (1, None) if turned else (None, 1)
 
 
 def _multiply(s: State, op: Op, into: View, work: DType, accumulate: bool) -> None:
     """The call; twice where operands are read from arrays, as tiles at the edges are copied first."""
-    loads = [s.inline[v] for v in op.operands[:2] if _is_direct(s, v)]
+    direct = {v: found for k, v in enumerate(op.operands[:2]) if (found := _direct(s, op, k)) is not None}
+    loads = [load for load, _ in direct.values()]
     if not loads:
-        _call(s, op, [_packed(s, v) for v in op.operands[:2]], into, work, accumulate, loads)
+        _call(s, op, [_packed(s, v) for v in op.operands[:2]], into, work, accumulate, _sources(s, op))
         return
     code = s.code
     tests = [inside(s, load) for load in loads if needs_bounds(s, load)]
@@ -123,11 +149,11 @@ def _multiply(s: State, op: Op, into: View, work: DType, accumulate: bool) -> No
     for test in tests[1:]:
         ok = code.emit(f"and i1 {ok}, {test}")
     fast, slow, done = code.label("inside"), code.label("edge"), code.label("joined")
-    others = {v: _packed(s, v) for v in op.operands[:2] if not _is_direct(s, v)}
+    others = {v: _packed(s, v) for v in op.operands[:2] if v not in direct}
     code.branch(ok, fast, slow)
     code.place(fast)
-    sources = [others[v] if v in others else _from_array(s, s.inline[v]) for v in op.operands[:2]]
-    _call(s, op, sources, into, work, accumulate, loads)
+    sources = [others[v] if v in others else _from_array(s, *direct[v]) for v in op.operands[:2]]
+    _call(s, op, sources, into, work, accumulate, _sources(s, op))
     code.jump(done)
     code.place(slow)
     kept = dict(s.tiles)
@@ -137,20 +163,42 @@ def _multiply(s: State, op: Op, into: View, work: DType, accumulate: bool) -> No
     code.place(done)
 
 
-def _is_direct(s: State, value: Value) -> bool:
-    return value not in s.tiles and isinstance(s.inline.get(value), TileLoad)
+def _direct(s: State, op: Op, position: int) -> tuple[Op, bool] | None:
+    """The load that is not done before the product, for an operand, and whether its transpose is meant."""
+    found, value = loaded_operand(op, position), op.operands[position]
+    if found is None or any(v in s.tiles or v not in s.inline for v in (value, found[0].result)):
+        return None
+    return found
+
+
+def _sources(s: State, op: Op) -> list[Op]:
+    """The loads of the same round that the operands are made of, element by element: themselves, turned, or mapped."""
+    found: dict[Op, None] = {}
+    open_ = list(op.operands[:2])
+    while open_:
+        made = open_.pop(0).owner
+        if isinstance(made, TileLoad) and made.parent is op.parent:
+            array = s.arrays.get(made.operands[0])
+            if array is not None and array.contiguous and len(made.attrs["shape"]) == 2:
+                found[made] = None
+        elif isinstance(made, TilePermute | TileMap):
+            open_ += made.operands
+    return list(found)
 
 
 def _packed(s: State, value: Value) -> Source:
+    if isinstance(value.owner, TilePermute) and value not in s.tiles:
+        tiles.tile_permute(s, value.owner)
     view = tiles.materialise(s, value)
     return Source(view.pointer, scalar_of(view.dtype), (view.strides[0], view.strides[1]))
 
 
-def _from_array(s: State, load: Op) -> Source:
+def _from_array(s: State, load: Op, turned: bool) -> Source:
     array = s.arrays[load.operands[0]]
     size = element_bytes(array.dtype)
     row = s.code.emit(f"sdiv exact i64 {array.strides[0]}, {size}")
-    return Source(array_pointer(s, array, offsets(s, load)), scalar_of(array.dtype), (None, 1), (row,))
+    strides = (1, None) if turned else (None, 1)
+    return Source(array_pointer(s, array, offsets(s, load)), scalar_of(array.dtype), strides, (row,))
 
 
 def _call(
@@ -210,4 +258,4 @@ def _is_one(value: Value) -> bool:
     return isinstance(value.owner, S.Const) and value.owner.attrs["value"] == 1
 
 
-__all__ = ["matmul", "read_in_place"]
+__all__ = ["loaded_operand", "matmul", "read_in_place"]

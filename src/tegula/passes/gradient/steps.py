@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tegula.ops.array import ArrayShape
 from tegula.ops.base import Elementwise
 from tegula.ops.convert import Cast
 from tegula.ops.scalar import Const, Select
-from tegula.types import BufType, DType, element_bytes, to_numpy
+from tegula.types import ArrayType, BufType, DType, element_bytes, to_numpy
 
 BUSY = 4
 """Blocks for each multiprocessor that keep a GPU busy."""
@@ -146,7 +147,7 @@ class Launch:
             return -(-self.number(extent.of) // extent.length)
         if isinstance(extent, Share):
             return self._shared(extent)
-        return max(0, int(_value(extent, self.arguments)[0]))
+        return _number(extent, _facts(self.arguments))
 
     def numbers(self, extents: Sequence[Extent]) -> tuple[int, ...]:
         return tuple(self.number(x) for x in extents)
@@ -179,15 +180,30 @@ class Launch:
         return covers and 4 * BUSY * math.prod(self.numbers(wide.step.grid or ())) >= 3 * self.busy
 
 
-def _value(value: Value, arguments: Mapping[Value, Any]) -> np.ndarray:
+def _facts(arguments: Mapping[Value, Any]) -> tuple[tuple[Value, Any], ...]:
+    """What numbers can follow from: the shapes of arrays, and the numbers among the arguments."""
+    return tuple(
+        (v, a.shape if isinstance(v.type, ArrayType) else a)
+        for v, a in arguments.items()
+        if isinstance(v.type, ArrayType | DType)
+    )
+
+
+@lru_cache(maxsize=1024)
+def _number(value: Value, facts: tuple[tuple[Value, Any], ...]) -> int:
+    """A number that launches ask for again and again; not negative."""
+    return max(0, int(_value(value, dict(facts))[0]))
+
+
+def _value(value: Value, facts: Mapping[Value, Any]) -> np.ndarray:
     op = value.owner
     assert isinstance(value.type, DType)
     kind = to_numpy(value.type)
     if not isinstance(op, Op):
-        return np.array([arguments[value]], kind)
+        return np.array([facts[value]], kind)
     if isinstance(op, Const):
         return np.array([op.attrs["value"]], kind)
     if isinstance(op, ArrayShape):
-        return np.array([arguments[op.operands[0]].shape[op.attrs["dim"]]], kind)
+        return np.array([facts[op.operands[0]][op.attrs["dim"]]], kind)
     assert isinstance(op, Elementwise | Cast | Select)
-    return op.ref(op.attrs, *(_value(v, arguments) for v in op.operands))
+    return op.ref(op.attrs, *(_value(v, facts) for v in op.operands))

@@ -1,0 +1,63 @@
+"""Products of transposed tiles: read straight from their arrays where that pays, copied at edges and where memory
+changes in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+T = 64
+
+
+@tg.kernel
+def by_transposes(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T), dtype=c.dtype)
+    for k in range((a.shape[0] + T - 1) // T):
+        x = tg.tile_load(a, shape=(T, T), offset=(k * T, i * T))
+        y = tg.tile_load(b, shape=(T, T), offset=(j * T, k * T))
+        tg.tile_matmul(tg.tile_transpose(x), tg.tile_transpose(y), total)
+    tg.tile_store(c, total, offset=(i * T, j * T))
+
+
+@tg.kernel
+def overwritten(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    """The right operand is what the array held before."""
+    y = tg.tile_transpose(tg.tile_load(b, shape=(T, T)))
+    tg.tile_store(b, tg.tile_zeros(shape=(T, T), dtype=float))
+    total = tg.tile_zeros(shape=(T, T), dtype=float)
+    tg.tile_matmul(tg.tile_load(a, shape=(T, T)), y, total)
+    tg.tile_store(c, total)
+
+
+def integers(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [(128, 192, 128), (100, 70, 90), (64, 1, 65)])
+def test_products_of_transposes(size: tuple[int, int, int], dtype: Any) -> None:
+    m, k, n = size
+    a, b = integers(k, m, dtype=dtype), integers(n, k, dtype=dtype, seed=1)
+    c = tg.zeros((m, n), dtype=tg.array(a).dtype)
+    grid = (-(-m // T), -(-n // T))
+    tg.launch_tiled(by_transposes, grid, [tg.array(a), tg.array(b)], [c], block_dim=64)
+    assert np.array_equal(c.numpy(), a.T @ b.T)
+
+
+def test_rows_that_are_apart() -> None:
+    a, b = integers(128, 256)[:, 64:192], integers(256, 128, seed=1)[::2]
+    c = tg.zeros((128, 128))
+    tg.launch_tiled(by_transposes, (2, 2), [tg.array(a), tg.array(b)], [c], block_dim=64)
+    assert np.array_equal(c.numpy(), a.T @ b.T)
+
+
+def test_what_is_overwritten_is_read_before() -> None:
+    a, b = integers(T, T), integers(T, T, seed=1)
+    changed, c = tg.array(b), tg.zeros((T, T))
+    tg.launch_tiled(overwritten, 1, [tg.array(a), changed], [c], block_dim=64)
+    assert np.array_equal(c.numpy(), a @ b.T) and not changed.numpy().any()
