@@ -171,19 +171,19 @@ def power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
+def reads_in_place(spec: MatmulSpec, vector_bytes: int, multiply_adds: int) -> tuple[bool, bool]:
     """Whether A, and B, are better read from arrays with long rows, their next parts being brought `ahead`, than copied
-    to contiguous tiles first.
+    to contiguous tiles first. `multiply_adds`: of vectors, that begin in a cycle.
 
     Rows of an array may all start in the same cache set. A block then keeps lines of only so few rows of A, but not of
     as many as it has steps where A lies turned; and a panel of B, which every row block reads again, comes from the
-    second cache: in single lines that is too slow. A turned B is packed anyway."""
+    second cache: too slowly in single lines, and for two multiply-adds a cycle. A turned B is packed anyway."""
     product = _Product(spec, vector_bytes)
     blocking = product.blocking
     line_sized = blocking.panels[0].size * blocking.lanes * product.acc.bits // 8 <= LINE
     few_rows = max(r.size for r in blocking.rows) <= CACHE_WAYS and not product.straight
-    few_rows = few_rows and product.a.column == "1"
-    a, b = few_rows, not line_sized or product.pack_b
+    a = few_rows and product.a.column == "1"
+    b = (not line_sized and multiply_adds == 1) or product.pack_b
     return (b, a) if product.swapped else (a, b)
 
 
