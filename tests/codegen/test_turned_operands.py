@@ -34,19 +34,35 @@ def overwritten(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]
     tg.tile_store(c, total)
 
 
+@tg.kernel
+def used_again(a: tg.array2d[float], c: tg.array2d[float]):
+    """A transpose that is both operands, and is added too."""
+    x = tg.tile_transpose(tg.tile_load(a, shape=(T, T)))
+    tg.tile_store(c, x @ x + x)
+
+
 def integers(*shape: int, dtype: Any = np.float32, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [(128, 192, 128), (100, 70, 90), (64, 1, 65)])
+SUMS = {np.float16: tg.float32, np.float32: tg.float32, np.float64: tg.float64, np.int8: tg.int32}
+
+
+@pytest.mark.parametrize("dtype", SUMS)
+@pytest.mark.parametrize("size", [(128, 192, 128), (100, 70, 90), (64, 1, 65), (70, 0, 3)])
 def test_products_of_transposes(size: tuple[int, int, int], dtype: Any) -> None:
     m, k, n = size
     a, b = integers(k, m, dtype=dtype), integers(n, k, dtype=dtype, seed=1)
-    c = tg.zeros((m, n), dtype=tg.array(a).dtype)
+    c = tg.full((m, n), 7, dtype=SUMS[dtype])
     grid = (-(-m // T), -(-n // T))
     tg.launch_tiled(by_transposes, grid, [tg.array(a), tg.array(b)], [c], block_dim=64)
-    assert np.array_equal(c.numpy(), a.T @ b.T)
+    assert np.array_equal(c.numpy(), a.T.astype(np.float64) @ b.T.astype(np.float64))
+
+
+def test_a_transpose_that_is_used_again() -> None:
+    a, c = integers(T, T), tg.zeros((T, T))
+    tg.launch_tiled(used_again, 1, [tg.array(a)], [c], block_dim=64)
+    assert np.array_equal(c.numpy(), a.T @ a.T + a.T)
 
 
 def test_rows_that_are_apart() -> None:
