@@ -40,8 +40,8 @@ GOOD = ("passed", "skipped")
 
 @dataclass
 class Result:
-    """Of a test. `outcome`: passed, skipped, failed, crashed (its process ended), hung, or left (the file's time was
-    over before it)."""
+    """Of a test. `outcome`: passed, skipped, failed, crashed (its process ended), hung, or left (there was no time
+    for it)."""
 
     test: str
     outcome: str
@@ -152,9 +152,8 @@ def pieces(tests: Sequence[str], most: int) -> list[Piece]:
     return sorted(cut, key=lambda piece: -len(piece.tests))
 
 
-def run(piece: Piece, folder: Path, limit: float, file_limit: float, under: Sequence[str] = ()) -> Piece:
-    """All tests of a piece, in as many processes as it takes, each `under` a command."""
-    end = time.monotonic() + file_limit
+def run(piece: Piece, folder: Path, limit: float, end: float, under: Sequence[str] = ()) -> Piece:
+    """All tests of a piece until `end`, in as many processes as it takes, each `under` a command."""
     left = list(piece.tests)
     begun = time.monotonic()
     while left and time.monotonic() < end:
@@ -162,7 +161,7 @@ def run(piece: Piece, folder: Path, limit: float, file_limit: float, under: Sequ
         piece.results += found
         done = {result.test for result in found}
         left = [test for test in left if test not in done]
-    piece.results += [Result(test, "left", 0.0, "the time of its file was over") for test in left]
+    piece.results += [Result(test, "left", 0.0, "there was no time left") for test in left]
     piece.spent = time.monotonic() - begun
     return piece
 
@@ -233,7 +232,7 @@ def main() -> int:
     parser.add_argument("places", nargs="*", default=[str(ROOT / "tests")], help="files or folders of tests")
     parser.add_argument("--jobs", type=int, default=4, help="processes at once")
     parser.add_argument("--limit", type=float, default=150.0, help="seconds for a test")
-    parser.add_argument("--file-limit", type=float, default=400.0, help="seconds for the tests of a process")
+    parser.add_argument("--seconds", type=float, default=540.0, help="seconds for all tests")
     parser.add_argument("--most", type=int, default=150, help="tests in one process")
     parser.add_argument("--marker", default="gpu", help="what pytest -m selects")
     parser.add_argument("--under", type=shlex.split, default=[], help="a command to run the tests under")
@@ -249,7 +248,7 @@ def main() -> int:
         done: list[Piece] = []
         with ThreadPoolExecutor(asked.jobs) as pool:
             work = [
-                pool.submit(run, p, folder, asked.limit, asked.file_limit, asked.under)
+                pool.submit(run, p, folder, asked.limit, begun + asked.seconds, asked.under)
                 for p in pieces(tests, asked.most)
             ]
             for piece in (one.result() for one in work):
