@@ -85,8 +85,9 @@ def fill_multiprocessor(
     Kernels that wait for memory gain by it. The most that fit are tried first, then half way there, then one more."""
     if made.is_ptx or made.spill_bytes:
         return made
-    now, most = REGISTERS // (-(-made.registers // 8) * 8 * threads), THREADS // threads
-    for blocks in dict.fromkeys((min(most, MOST_BLOCKS), (now + most) // 2, now + 1)):
+    now = REGISTERS // (-(-made.registers // 8) * 8 * threads)
+    most = min(THREADS // threads, MOST_BLOCKS)
+    for blocks in dict.fromkeys((most, (now + most) // 2, now + 1)):
         if blocks <= now or blocks > most:
             break
         fuller = ptx.replace(f".maxntid {threads}\n", f".maxntid {threads}\n.minnctapersm {blocks}\n")

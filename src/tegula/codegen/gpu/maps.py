@@ -11,17 +11,20 @@ from tegula.types import ArrayType, Type, element_bytes
 BYTES, ALIGNMENT = 128, 64
 """Of an encoded tensor map."""
 
+BITS = "bits"
+"""Elements that copies do not look at."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """A map of array parameter `parameter`. `box`: the elements of one copy along each of its dimensions, the first
-    dimension first. `row_bytes`: of the swizzle, 0 for none. `rounds`: whether float32 is rounded to tf32 on its way to
-    shared memory."""
+    dimension first. `row_bytes`: of the swizzle, 0 for none. `elements`: what copies take them
+    for: `BITS`, tf32, to which float32 is rounded on its way to shared memory, or the type in which they are added."""
 
     parameter: int
     box: tuple[int, ...]
     row_bytes: int
-    rounds: bool = False
+    elements: str = BITS
 
 
 def argument_bytes(kernel: Kernel) -> int:
@@ -47,10 +50,11 @@ def maps_at(kernel: Kernel) -> int:
 
 def described_maps(
     kernel: Kernel, maps: Sequence[TensorMap]
-) -> Iterator[tuple[int, int, int, tuple[int, ...], int, bool]]:
-    """What a launch needs of each map: where the array's descriptor starts and ends in the arguments, the bytes of its
-    elements, the box, the bytes of a row, whether it rounds to tf32."""
+) -> Iterator[tuple[int, int, str, tuple[int, ...], int]]:
+    """What a launch needs of each map: where the array's descriptor starts and ends in the arguments, what its elements
+    are for copies, the box, the bytes of a row."""
     for m in maps:
         t = kernel.params[m.parameter].type
         assert isinstance(t, ArrayType)
-        yield *argument_place(kernel, m.parameter), element_bytes(t.dtype), m.box, m.row_bytes, m.rounds
+        elements = f"uint{8 * element_bytes(t.dtype)}" if m.elements == BITS else m.elements
+        yield *argument_place(kernel, m.parameter), elements, m.box, m.row_bytes

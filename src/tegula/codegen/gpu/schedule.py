@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.codegen.gpu.control import when
-from tegula.codegen.gpu.maps import BYTES, TensorMap, maps_at
+from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_at
 from tegula.codegen.gpu.state import GpuState
 from tegula.codegen.scalar import Components
 from tegula.codegen.text import memory_type, vector_of
@@ -113,12 +113,12 @@ def fence_async(s: GpuState, op: Op) -> None:
 # Bulk copies ---------------------------------------------------------------------------------------------------------
 
 
-def _map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, rounds: bool = False) -> str:
+def _map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, elements: str = BITS) -> str:
     """The address of the tensor map of a parameter, i64, in the block of arguments."""
     indices = leading_indices(array)
     assert indices is not None
     parameter = s.kernel.params.index(array_root(array))
-    wanted = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes, rounds)
+    wanted = TensorMap(parameter, (*(1,) * len(indices), *box), row_bytes, elements)
     if wanted not in s.maps:
         s.maps.append(wanted)
     at = s.first(f"getelementptr i8, ptr %args, i64 {maps_at(s.kernel) + BYTES * s.maps.index(wanted)}")
@@ -148,7 +148,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     _check_alignment(s, buffer)
     swizzle = getattr(view, "row_bytes", 0)
     box = boxes(t, bool(swizzle))
-    map_at = _map(s, array, box.shape, swizzle, op.attrs.get("rounds", False))
+    map_at = _map(s, array, box.shape, swizzle, "tf32" if op.attrs.get("rounds") else BITS)
     barrier = _address(s, barriers, stage)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
     offsets = [s.scalar(v) for v in where]
@@ -225,7 +225,9 @@ def bulk_store(s: GpuState, op: Op) -> None:
     across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {across}')}, {8 * wide}")
     top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")
     left = code.emit(f"add i32 {s.scalar(where[1])}, {across_at}")
-    map_at = _map(s, array, (rows, columns), view.row_bytes)  # type: ignore[attr-defined]
+    adds = bool(op.attrs.get("adds"))
+    elements = scalar_of(t.dtype).name if adds else BITS
+    map_at = _map(s, array, (rows, columns), view.row_bytes, elements)  # type: ignore[attr-defined]
     # Here, before the code branches, LLVM makes one instruction of rounding two values and putting them together.
     pairs = _pairs(s, scalar_of(t.dtype), s.held[tile])
     # Copies of earlier stores may be on their way to the same elements.
@@ -249,7 +251,7 @@ def bulk_store(s: GpuState, op: Op) -> None:
         )
 
         def start(source: str = source, place: list[str] = place) -> None:
-            _start_store(s, array, map_at, source, place, op.attrs.get("adds", False))
+            _start_store(s, array, map_at, source, place, adds)
             asm(s, "cp.async.bulk.commit_group;", [])
 
         when(s, one, start)

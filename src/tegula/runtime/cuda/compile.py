@@ -119,7 +119,7 @@ def _maps(where: Context, padding: int, kept: list[Any]) -> TensorMaps | None:
         return None
     from tegula.runtime.cuda.maps import ArrayMap, TensorMaps
 
-    maps = [ArrayMap(start, end, size, tuple(box), *rest) for start, end, size, box, *rest in kept]
+    maps = [ArrayMap(start, end, elements, tuple(box), row) for start, end, elements, box, row in kept]
     return TensorMaps(where, padding, maps)
 
 

@@ -13,10 +13,12 @@ from tegula.runtime.cuda.context import Context
 BYTES, ALIGNMENT = 128, 64
 """Of an encoded map."""
 
-ELEMENTS = {1: 0, 2: 1, 4: 2, 8: 4}
-"""The driver's numbers of unsigned integers, by bytes: copies do not look at values."""
-TF32 = 11
-"""The driver's number of float32 that copies round to tf32."""
+ELEMENTS = {
+    **{"uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5},
+    **{"float16": 6, "float32": 7, "float64": 8, "bfloat16": 9, "tf32": 11},
+}
+"""The driver's numbers of types. Bulk additions add in them, copies to tf32 round float32, other copies do not look at
+values."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 L2_256_BYTES = 3
 MOST_REMEMBERED = 256
@@ -24,16 +26,15 @@ MOST_REMEMBERED = 256
 
 @dataclass(frozen=True, slots=True)
 class ArrayMap:
-    """A map of the array described in bytes `start` to `end` of the arguments. `size`: bytes of an element.
-    `box`: the elements of one copy along each dimension, the first one first. `row_bytes`: of the swizzle, or 0.
-    `rounds`: whether copies round float32 to tf32."""
+    """A map of the array described in bytes `start` to `end` of the arguments. `elements`: their
+    type, of `ELEMENTS`. `box`: the elements of one copy along each dimension, the first one first. `row_bytes`: of the
+    swizzle, or 0."""
 
     start: int
     end: int
-    size: int
+    elements: str
     box: tuple[int, ...]
     row_bytes: int
-    rounds: bool
 
 
 class TensorMaps:
@@ -69,7 +70,7 @@ class TensorMaps:
         self.context.call(
             "cuTensorMapEncodeTiled",
             at + start,
-            TF32 if wanted.rounds else ELEMENTS[wanted.size],
+            ELEMENTS[wanted.elements],
             rank,
             address,
             (ctypes.c_uint64 * rank)(*lengths),
