@@ -32,6 +32,16 @@ def uses(region: Region) -> dict[Value, list[tuple[Op, int]]]:
     return out
 
 
+def is_made_in(value: Value, region: Region) -> bool:
+    """Whether the value is defined in the region or below it."""
+    at: Region | None = value.owner.parent if isinstance(value.owner, Op) else value.owner
+    while at is not None:
+        if at is region:
+            return True
+        at = at.parent.parent if at.parent is not None else None
+    return False
+
+
 def replace(region: Region, mapping: Mapping[Value, Value]) -> None:
     """Put mapping[v] in the place of every operand v, nested regions included. A replacement that is itself
     replaced is followed to the end of the chain; ValueError if a chain never ends."""

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from disguises import kernel
-from schedules import Spoil, chain, change, gemm, on_top, two_producers, verdict
+from schedules import Spoil, chain, change, gemm, lowered_late, on_top, registers, two_producers, verdict
 
 from tegula.check import limits, machine, schedule
 from tegula.check.machine import Run
@@ -19,7 +19,7 @@ from tegula.check.verdict import Refuted
 from tegula.dataclass import dataclass
 
 CORPUS = Path(__file__).parent / "corpus"
-MADE = {"gemm": gemm, "two_producers": two_producers, "chain": chain}
+MADE = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers": registers}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,8 @@ class Order(Rule):
         return patch.object(Memory, "_after", _only(self.instead))
 
 
+LATE = "a product of registers goes on in the next round"
+
 RULES: dict[str, Rule] = {
     "two accesses have an order": Order(Memory, "_after", (), True, "corpus refill_while_a_product_reads"),
     "proxies are fenced": Order(Memory, "_after", (), False, "corpus no_fence_before_a_copy_reads"),
@@ -96,6 +98,7 @@ RULES: dict[str, Rule] = {
         machine, "check_end", (), None, "gemm: stores on their way at the end"
     ),
     "products are waited for": Rule(Program, "_fly", ("in-flight",), None, "gemm: result used in flight"),
+    "registers are read in the round": Rule(Program, "_settled", (), None, LATE),
     "control flow is uniform": Rule(schedule._Check, "_uniform", (), None, "17: some threads of a role wait"),
     "everything was reached": Rule(schedule._Check, "_covered", (), None, "a bound that no launch leads to"),
     "roles count alike": Rule(schedule, "check_counts", (), None, "counts that differ far away"),
@@ -148,6 +151,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         ("gemm", mutants.GEMM),
         ("two_producers", mutants.TWO_PRODUCERS),
         ("chain", mutants.CHAIN),
+        ("registers", mutants.REGISTERS),
     ):
         for name, (spoil, kind) in table.items():
             found[f"{made}: {name}"] = (kind, lambda made=made, spoil=spoil: verdict(MADE[made](), spoil))
@@ -159,6 +163,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         found[f"corpus {path.stem}"] = (names["KIND"], lambda text=names["WRONG"]: kernel(text).check())
     for name, spoil in SPOILS.items():
         found[name] = ("budget", lambda spoil=spoil: verdict(gemm(), spoil))
+    found[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
     for name, (kind, text) in TEXTS.items():
         found[name] = (kind, lambda text=text: kernel(text).check())
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import tegula as tg
 from tegula.check.schedule import check_schedule
@@ -12,6 +13,7 @@ from tegula.dataclass import replace
 from tegula.ir import AccessClass, Kernel, LaunchClass, Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.roles import Roles, block_threads
+from tegula.passes import delay_waits, pipeline_gpu
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import Distribution, for_gpu
 from tegula.runtime.check import PACKED, argument_types
@@ -47,6 +49,15 @@ def verdict(kernel: Any, spoil: Callable[[Kernel, Distribution], None] | None = 
     if spoil is not None:
         spoil(made, parts)
     return check_schedule(made, parts)
+
+
+def lowered_late(kernel: Any, ndim: int = 2) -> tuple[Kernel, Distribution]:
+    """As a GPU would get it if products that read registers were waited for one round late, as others are."""
+    with (
+        patch.object(delay_waits, "is_made_in", lambda value, region: False),
+        patch.object(pipeline_gpu, "settle_products", lambda kernel: None),
+    ):
+        return lowered(kernel, ndim)
 
 
 def gemm(stages: int = 3) -> Any:
@@ -86,6 +97,25 @@ def two_producers(stages: int = 3) -> Any:
             for k in range(n):
                 a, b = tg.tile_pipe_pop(left), tg.tile_pipe_pop(right)
                 tg.tile_store(out, a * b, offset=(k, 0))
+
+    return multiply
+
+
+def registers(stages: int = 2) -> Any:
+    """Left operands that threads load, into registers, by tiles that copies bring."""
+
+    @tg.kernel
+    def multiply(a: tg.array2d[bf16], b: tg.array2d[bf16], c: tg.array2d[float], n: int):
+        right = tg.tile_pipe(shape=(BK, BN), dtype=bf16, stages=stages)
+        with tg.ws(0):
+            for k in range(n):
+                tg.tile_pipe_load(right, b, offset=(k * BK, 0))
+        with tg.ws(1):
+            acc = tg.tile_zeros(shape=(BM // 2, BN), dtype=tg.float32)
+            for k in range(n):
+                left = tg.tile_load(a, shape=(BM // 2, BK), offset=(0, k * BK))
+                tg.tile_matmul(left, tg.tile_pipe_pop(right), acc)
+            tg.tile_store(c, acc)
 
     return multiply
 

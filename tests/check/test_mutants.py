@@ -19,8 +19,10 @@ from schedules import (
     gemm,
     last,
     lowered,
+    lowered_late,
     on_top,
     ops,
+    registers,
     retarget,
     shorter_loop,
     stage_of,
@@ -34,7 +36,7 @@ from tegula.ops import scalar as S
 from tegula.types import int32
 
 attention: Any = importlib.import_module("tegula.kernels.attention")
-KERNELS = {"gemm": gemm, "two_producers": two_producers, "chain": chain}
+KERNELS = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers": registers}
 FULL, EMPTY = "left.full", "left.empty"
 
 GEMM: dict[str, tuple[Spoil, str]] = {
@@ -101,9 +103,20 @@ CHAIN: dict[str, tuple[Spoil, str]] = {
     "fewer tiles multiplied": (shorter_loop(0, 2), "aliasing"),
     "announced before there is room": (before("mbarrier.expect", "raw.full", "mbarrier.wait"), "arrivals"),
 }
+REGISTERS: dict[str, tuple[Spoil, str]] = {
+    "released before the product": (
+        before("mbarrier.arrive", "right.empty", "group.register_product"),
+        "race",
+    ),
+}
 MUTANTS = [
     pytest.param(kernel, spoil, kind, id=f"{kernel}: {name}")
-    for kernel, table in (("gemm", GEMM), ("two_producers", TWO_PRODUCERS), ("chain", CHAIN))
+    for kernel, table in (
+        ("gemm", GEMM),
+        ("two_producers", TWO_PRODUCERS),
+        ("chain", CHAIN),
+        ("registers", REGISTERS),
+    )
     for name, (spoil, kind) in table.items()
 ]
 
@@ -122,6 +135,14 @@ def test_spoiled(kernel: str, spoil: Spoil, kind: str) -> None:
     assert (found.status, found.kind) == ("refuted", kind), found.message
     assert found.help
     assert found.loc.line or kind == "init"
+
+
+def test_registers_are_read_in_the_round_that_fills_them() -> None:
+    found = check_schedule(*lowered_late(registers()))
+    assert (found.status, found.kind) == ("refuted", "in-flight"), found.message
+    assert "registers that the next round of the loop overwrites" in found.message
+    assert found.loc.line
+    assert found.help
 
 
 HARMLESS: dict[str, tuple[str, Spoil]] = {

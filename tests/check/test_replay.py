@@ -20,7 +20,9 @@ from schedules import (
     flip,
     last,
     lowered,
+    lowered_late,
     on_top,
+    registers,
     two_producers,
 )
 from schedules import gemm as persistent
@@ -49,6 +51,10 @@ def of_chain(n: int = 5) -> list[Any]:
     return [integers(128, 64 * n), integers(64 * n, 128), np.zeros((128, 128), np.float32), n]
 
 
+def of_registers(n: int = 5) -> list[Any]:
+    return [integers(64, 64 * n), integers(64 * n, 128), np.zeros((64, 128), np.float32), n]
+
+
 def of_producers(n: int = 7) -> list[Any]:
     x, y = (integers(n, 256, dtype=np.float32) for _ in range(2))
     return [x, y, np.zeros((n, 256), np.float32), n]
@@ -57,13 +63,14 @@ def of_producers(n: int = 7) -> list[Any]:
 KERNELS = {
     "gemm": (persistent, of_gemm),
     "chain": (chain, of_chain),
+    "registers": (registers, of_registers),
     "two producers": (two_producers, of_producers),
 }
 
 
-def stored(kernel: Any, args: list[Any], ndim: int = 2) -> None:
+def stored(kernel: Any, args: list[Any], ndim: int = 2, threads: int = 384) -> None:
     """Each of many orders stores the same; that is put into the arrays."""
-    launch = Launch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), 384))
+    launch = Launch(ready(*lowered(kernel, ndim)), args, (*(1,) * (ndim - 1), threads))
     found = [launch.play(order) for order in some(launch, ORDERS)]
     assert all(x == found[0] for x in found)
     Values(launch).store(found[-1])
@@ -88,6 +95,15 @@ def test_additions_in_many_orders() -> None:
     c += 1
     stored(adding(), [a, b, c, n])
     assert np.array_equal(c, 1 + 2 * (a.astype(np.float32) @ b.astype(np.float32)))
+
+
+def test_a_product_that_reads_registers_waits_in_its_round() -> None:
+    a, b, c, _ = args = of_registers()
+    stored(registers(), args, threads=256)
+    assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+    launch = Launch(ready(*lowered_late(registers())), args, (1, 256))
+    found = [launch.play(order) for order in some(launch, ORDERS)]
+    assert any(x != found[0] for x in found)
 
 
 def test_two_producers_in_many_orders() -> None:

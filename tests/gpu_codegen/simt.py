@@ -352,7 +352,7 @@ class _Block:
                 ctypes.memmove(int(source[k]), box[k].tobytes(), size)
         if loads:
             box[~inside] = 0
-            if tensor.rounds:
+            if tensor.elements == "tf32":
                 box = to_tf32(box.view(np.uint32)).view(np.uint8).reshape(box.shape)
             self.memory[places] = box
             with self.lock:

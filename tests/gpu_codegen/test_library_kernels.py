@@ -83,7 +83,7 @@ def test_products_of_other_widths(size: tuple[int, int], dtype: Any, precision: 
     result = tg.float32 if precision == "tf32" else tg.bfloat16
     code = product(tile, dtype, True, result=result, precision=precision)
     check(code, 3, f"wgmma.mma_async.sync.aligned.m64n{tile.columns}{shape}", "cp.async.bulk.tensor")
-    assert [m.rounds for m in code.maps] == [precision == "tf32"] * 2 + [False]
+    assert [m.elements for m in code.maps] == ["tf32" if precision == "tf32" else "bits"] * 2 + ["bits"]
     assert len(re.findall("wgmma.mma_async", compile_ptx(code.text, "sm_90a"))) == 4
 
 

@@ -21,6 +21,7 @@ from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.ops.roles import Roles
 from tegula.passes.groups import group_of
 from tegula.passes.place_shared import Place
+from tegula.passes.settle_products import reads_registers
 from tegula.types import BufType, DType, TileType, element_bytes
 
 CONTROL = (If, For, While)
@@ -47,11 +48,13 @@ class Done:
 
 @dataclass(slots=True)
 class Trace:
-    """What a role does in one launch; how many products it has started; the regions it has been in, and how often."""
+    """What a role does in one launch; how many products it has started, and how many are complete; `last`: the number
+    of the last one that an op has started and that reads registers."""
 
     steps: list[Done] = field(default_factory=list[Done])
     started: int = 0
     complete: int = 0
+    last: dict[Op, int] = field(default_factory=dict[Op, int])
 
 
 class TooLong(Exception):
@@ -175,7 +178,20 @@ class Program:
             trace.started += 1
             if op.attrs.get("wait", True):
                 trace.complete = trace.started
+            elif isinstance(op, RegisterProduct):
+                trace.last[op] = trace.started
             env[op.result] = trace.started
+
+    def _settled(self, body: Region, trace: Trace) -> None:
+        """When another round of a loop begins, no product in flight reads registers that a round fills."""
+        for op, number in trace.last.items():
+            if number > trace.complete and reads_registers(op, body):
+                raise Refuted(
+                    "in-flight",
+                    f"{op.NAME} reads registers that the next round of the loop overwrites",
+                    op.loc,
+                    "wait for the product in the round that it is started in",
+                )
 
     # Control ---------------------------------------------------------------------------------------------------------
 
@@ -213,6 +229,7 @@ class Program:
             rounds = range(*bounds)
             self.entered[body] = max(self.entered.get(body, 0), len(rounds))
             for k in rounds:
+                self._settled(body, trace)
                 env[index] = k
                 for c, x in zip(kept, now, strict=True):
                     env[c.argument] = x
@@ -241,6 +258,7 @@ class Program:
                     step(env, trace, launch)
                 if not self.decided(env.get(condition), op):
                     break
+                self._settled(body, trace)
                 for c, x in zip(kept, now, strict=True):
                     env[c.argument] = x
                 for step in self._steps(body):

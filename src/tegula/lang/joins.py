@@ -7,7 +7,7 @@ from typing import Any
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
-from tegula.ir import Op, Region, Value
+from tegula.ir import Region, Value
 from tegula.lang.explain import made_at
 from tegula.lang.expressions import Expressions
 from tegula.lang.state import (
@@ -29,6 +29,7 @@ from tegula.ops.base import TypeRule
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
 from tegula.ops.tile import TileEmpty, TileFillAbsent
+from tegula.rewrite import is_made_in
 from tegula.source import Location
 from tegula.types import BufType, TileType, Type, bool_, is_element
 
@@ -171,7 +172,7 @@ class Joins(Expressions):
 
     def _outlives(self, x: Binding, p: Path, q: Path) -> bool:
         """Whether the binding means something outside the two paths."""
-        return not isinstance(x, Value) or not any(inside(x, path.region) for path in (p, q))
+        return not isinstance(x, Value) or not any(is_made_in(x, path.region) for path in (p, q))
 
     def _rebuilt(self, name: str, result: Value, a: Binding, b: Binding) -> Binding:
         """What the name stands for after the branch: a tile is a new object, marked if a shared one went into it."""
@@ -206,16 +207,6 @@ def same_static(a: Binding, b: Binding) -> bool:
     if isinstance(a, Value) or isinstance(b, Value) or a is _DEAD or b is _DEAD:
         return a is b
     return type(a) is type(b) and bool(a == b)
-
-
-def inside(x: Value, region: Region) -> bool:
-    """Whether the value is defined in the region or below it."""
-    at: Region | None = x.owner.parent if isinstance(x.owner, Op) else x.owner
-    while at is not None:
-        if at is region:
-            return True
-        at = at.parent.parent if at.parent is not None else None
-    return False
 
 
 def conflict(name: str, a: Binding, b: Binding) -> Callable[[Location], E.CompileError]:

@@ -14,7 +14,7 @@ from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin
 from tegula.lang.expressions import speculable
 from tegula.lang.flow import bindings
-from tegula.lang.joins import conflict, inside, same_static
+from tegula.lang.joins import conflict, same_static
 from tegula.lang.state import (
     BREAK,
     CONTINUE,
@@ -37,6 +37,7 @@ from tegula.ops.builder import LITERALS
 from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert
 from tegula.ops.scalar import Select
+from tegula.rewrite import is_made_in
 from tegula.types import DTYPES, BufType, DType, TileType, Type, bool_, int32
 
 ELSE = "write it after the loop; where the loop may break, under an if"
@@ -628,7 +629,9 @@ class Loops(Branches):
             values = self._flat(x)
         if values is None:
             kept = (
-                x if not (isinstance(x, Value) and inside(x, body.region)) else Conflict(conflict(name, x, x))
+                x
+                if not (isinstance(x, Value) and is_made_in(x, body.region))
+                else Conflict(conflict(name, x, x))
             )
             body.after[name] = lambda results: kept
             return

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from tegula import errors as E
 from tegula.ir import Op, Region, Value
-from tegula.lang.joins import inside
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew, root
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
 from tegula.ops.schedule import MbarrierNew, NamedNew, ScheduleOp
 from tegula.ops.tile import TileEmpty
+from tegula.rewrite import is_made_in
 from tegula.source import Location
 from tegula.types import BufType, StackType, TileType
 
@@ -94,7 +94,7 @@ def _role(roles: Op, k: int) -> Iterator[E.CompileError]:
             tile = isinstance(operand.type, TileType | BufType | StackType)
             if isinstance(operand.type, BufType) and is_shared(root(operand).owner):
                 continue
-            if tile and not inside(operand, region) and op.loc not in told:
+            if tile and not is_made_in(operand, region) and op.loc not in told:
                 told.add(op.loc)
                 yield _outer_tile(op, operand, name)
         yield from _changed(op)

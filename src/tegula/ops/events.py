@@ -359,8 +359,9 @@ def _new(op: Op, known: Known) -> Iterator[Event]:
 
 IN_FLIGHT: tuple[type[Op], ...] = (SharedProduct, RegisterProduct)
 """Ops that may leave a product in flight: their result is in registers that tensor cores still write. Nothing may touch
-those before a wait that covers it, except a product that adds to them. PTX ISA, "wgmma.mma_async": "accessing the
-registers is undefined before wgmma.wait_group"."""
+those before a wait that covers it, except a product that adds to them. Of `RegisterProduct` the left operand is in
+registers too, that tensor cores still read. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
+wgmma.wait_group"."""
 
 
 def flies(op: Op) -> bool:

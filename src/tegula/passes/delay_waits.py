@@ -2,7 +2,7 @@
 tensor cores always have one to do; so are the stages that they read released. After the loop comes the last wait.
 
 A product is delayed if its loop carries the accumulator for it alone, what follows it in the round are releases, and
-the round does not write what it reads."""
+the round neither writes what it reads nor makes its left operand in registers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tegula.ops.control import For, If, Yield
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.roles import PipePop, PipeRelease
 from tegula.passes.form_rings import is_by_hand
-from tegula.rewrite import replace, uses
+from tegula.rewrite import is_made_in, replace, uses
 from tegula.types import BufType, bool_
 
 
@@ -38,6 +38,8 @@ def _product(loop: Op) -> Op | None:
     if at < 0 or product.attrs.get("unit") != "wgmma" or not product.attrs.get("wait", True):
         return None
     if product.attrs.get("at_once"):
+        return None
+    if isinstance(product, RegisterProduct) and is_made_in(product.operands[0], body):
         return None
     carried = product.operands[2]
     if carried not in body.args[1:]:

@@ -19,6 +19,7 @@ from tegula.passes.pipeline import Observer, gather_lanes, passed
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import SharedMemory, place_shared
 from tegula.passes.select_products import keep_left_operands, select_products
+from tegula.passes.settle_products import settle_products
 from tegula.passes.sink_conversions import sink_conversions
 from tegula.passes.specialise import Schedule, specialise
 from tegula.passes.stage_stores import stage_stores
@@ -75,6 +76,7 @@ def for_gpu(
     passed("lower_pipes", kernel, observe)
     layouts = assign_layouts(kernel, threads)
     convert_layouts(kernel, layouts, threads)
+    settle_products(kernel)
     passed("convert_layouts", kernel, observe)
     stage_stores(kernel, target, layouts, threads)
     passed("stage_stores", kernel, observe)

@@ -21,7 +21,7 @@ from tegula.interp.agents.state import (
     Warp,
 )
 from tegula.interp.agents.trace import Step
-from tegula.ops.group import ProductWait
+from tegula.ops.group import ProductWait, RegisterProduct
 
 MOST_BYTES = (1 << 20) - 1
 """That a barrier can be behind or ahead. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
@@ -400,6 +400,7 @@ class Replay:
             self._read_async(warp, step, bit, "has tensor cores read", cells)
         result = Flying()
         product = Product(step, bit, operands, bases, result, self._inputs(warp, step))
+        self._overwrite(warp, product)
         for slot in step.made:
             warp.values[slot] = result
         warp.issued.append(bit)
@@ -407,6 +408,18 @@ class Replay:
         if self.order.products == EARLY:
             self._multiplied(warp.products.popleft())
         return True
+
+    def _overwrite(self, warp: Warp, product: Product) -> None:
+        """What the op reads from registers lies in the same ones each time, and is read when products multiply."""
+        op, taken = product.step.op, list(product.step.taken)
+        if not isinstance(op, RegisterProduct):
+            return
+        k = taken.index(op.operands[0]) - len(taken)
+        for other in warp.products:
+            if other.step.op is op:
+                inputs = list(other.inputs)
+                inputs[k] = product.inputs[k]
+                other.inputs = tuple(inputs)
 
     def _multiplied(self, product: Product) -> None:
         held = [self._held(c, b, True) for c, b in zip(product.operands, product.bases, strict=True)]

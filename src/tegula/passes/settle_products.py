@@ -1,0 +1,61 @@
+"""Products whose left operands lie in registers end before the next round of the loop that makes those.
+
+Tensor cores read the registers until the product has been waited for. The assembler keeps them till then, but not from
+one round of a loop to the next, where it puts other values into them (docs/design/024). So a round at whose end such a
+product may be in flight waits for it there."""
+
+from __future__ import annotations
+
+from tegula.ir import Kernel, Op, Region
+from tegula.ops import events as E
+from tegula.ops.control import For, If, While
+from tegula.ops.group import ProductWait, RegisterProduct
+from tegula.rewrite import is_made_in
+
+
+def settle_products(kernel: Kernel) -> None:
+    """Rewrite the kernel in place."""
+    for op in list(kernel.walk()):
+        if isinstance(op, For | While):
+            body = op.regions[-1]
+            if _flying(body, body, None) is not None:
+                wait = ProductWait([], [], {"pending": 0}, loc=op.loc)
+                wait.parent = body
+                body.ops.insert(len(body.ops) - 1, wait)
+
+
+def reads_registers(op: Op, body: Region) -> bool:
+    """Whether an op leaves a product in flight that reads registers that the round of a loop, `body`, fills."""
+    return isinstance(op, RegisterProduct) and E.flies(op) and is_made_in(op.operands[0], body)
+
+
+def _flying(region: Region, body: Region, later: int | None) -> int | None:
+    """The products that have certainly been started since the last one that reads registers of the round, at the end of
+    one of its regions; None if there is no such product in flight. `later`: at its start."""
+    for op in region.ops:
+        if isinstance(op, ProductWait):
+            later = None if later is None or later >= op.attrs["pending"] else later
+        elif reads_registers(op, body):
+            later = 0
+        elif E.flies(op):
+            later = None if later is None else later + 1
+        elif isinstance(op, If):
+            later = _either(*(_flying(r, body, later) for r in op.regions))
+        elif isinstance(op, For | While):
+            later = _after_loop(op, body, later)
+    return later
+
+
+def _after_loop(loop: Op, body: Region, later: int | None) -> int | None:
+    while True:
+        after = later
+        for region in loop.regions:
+            after = _flying(region, body, after)
+        joined = _either(later, after)
+        if joined == later:
+            return later
+        later = joined
+
+
+def _either(*paths: int | None) -> int | None:
+    return min((p for p in paths if p is not None), default=None)
