@@ -17,8 +17,8 @@ M, N, K = 64, 64, 64
 
 
 def product(reads: str, pending: int) -> Any:
-    """A sum over a loop. `reads`: where its left operand comes from; `pending`: how many products may be in flight after
-    each round's own wait."""
+    """A sum over a loop. `reads`: where its left operand comes from; `pending`: how many products are in flight after each
+    round's own wait."""
 
     @tg.kernel
     def multiply(a: tg.array2d[half], b: tg.array2d[half], c: tg.array2d[float], n: int):
