@@ -17,7 +17,7 @@ M, N, K = 64, 64, 64
 
 
 def product(reads: str, pending: int) -> Any:
-    """A sum over a loop. `reads`: where its left operand comes from; `pending`: how many products are in flight after each
+    """A sum over a loop. `reads`: where its left operand comes from; `pending`: products in flight after each
     round's own wait."""
 
     @tg.kernel
