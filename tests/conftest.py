@@ -18,9 +18,8 @@ TESTS = Path(__file__).parent
 WITHOUT_MACHINE_CODE = {"gpu_lowering", "ir", "interp", "lang", "passes"}
 
 # Machines that run tests are shared: no deadlines. In CI every run draws the same examples.
-# Folders of tests that run on every kind of device, without what a GPU would wait for without an end.
+# Folders of tests that run on every kind of device, unless they are marked as `cpu`.
 ON_ALL_DEVICES = {"guide", "semantics", "generated", "stdlib", "roles", "kernels", "gradients"}
-ENDLESS = {"test_deadlocks.py"}
 
 settings.register_profile("tegula", deadline=None, print_blob=True)
 settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True, database=None)
@@ -52,16 +51,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("native")
         if path.parts[0] == "gpu":
             item.add_marker("gpu")
-    if no_cuda() is not None:
-        without = [item for item in items if "gpu" in item.keywords]
+    without = [item for item in items if item.get_closest_marker("gpu") and _is_left_out(item)]
+    if without:
         config.hook.pytest_deselected(items=without)
-        items[:] = [item for item in items if "gpu" not in item.keywords]
+        left = set(without)
+        items[:] = [item for item in items if item not in left]
+
+
+def _is_left_out(on_gpu: pytest.Item) -> bool:
+    """Whether there is no GPU to run a test on, or the test, or its parameters, are for CPUs."""
+    return no_cuda() is not None or on_gpu.get_closest_marker("cpu") is not None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Where there is a GPU, what a kernel must do is asserted there too."""
     path = Path(str(metafunc.definition.path)).relative_to(TESTS)
-    if path.parts[0] in ON_ALL_DEVICES and path.name not in ENDLESS and no_cuda() is None:
+    of_cpus = metafunc.definition.get_closest_marker("cpu")
+    if path.parts[0] in ON_ALL_DEVICES and of_cpus is None and no_cuda() is None:
         devices = [pytest.param("cpu"), pytest.param("cuda:0", marks=pytest.mark.gpu)]
         metafunc.parametrize("on_device", devices, indirect=True)
 
@@ -69,7 +75,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(autouse=True)
 def on_device(request: pytest.FixtureRequest) -> Iterator[str]:
     """The device that a test's arrays are made on. Of every test, because pytest parametrises only what a test has;
-    tests/semantics/test_devices.py sees that it takes effect."""
+    tests/semantics/test_devices.py sees that it takes effect. What kernels report after a test has ended is its fault,
+    not that of the next one."""
     device = getattr(request, "param", None)
     if device is None:
         yield "cpu"
@@ -78,6 +85,7 @@ def on_device(request: pytest.FixtureRequest) -> Iterator[str]:
 
     with tg.ScopedDevice(device):
         yield device
+    tg.synchronize()
 
 
 @cache

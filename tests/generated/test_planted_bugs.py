@@ -1,4 +1,4 @@
-"""Generated programs find compiler bugs: each of five planted ones within 500 programs."""
+"""Generated programs find bugs in what makes code for CPUs: each of five planted ones within 500 programs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from tegula.codegen import elements, kernel, sweep, tiles
 from tegula.passes import split_lanes
 from tegula.runtime import compile as runtime_compile
 
+pytestmark = pytest.mark.cpu
 LIMIT = 500
 Patch = Callable[[pytest.MonkeyPatch], None]
 

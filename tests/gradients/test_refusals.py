@@ -44,7 +44,8 @@ REFUSED: dict[str, tuple[Any, str, str, tuple[Any, ...]]] = {}
 
 
 def refused(name: str, op: str, at: str, *more: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A kernel(a, y, *more) whose gradient is refused because of `op`, at `at` in its source."""
+    """A kernel(a, y, *more) whose gradient is refused because of `op`, at `at` in its source. `more`: the types of
+    further arrays, of one element."""
 
     def keep(function: Callable[..., Any]) -> Callable[..., Any]:
         REFUSED[name] = (tg.kernel(function), op, at, more)
@@ -169,7 +170,7 @@ def next_number(counter: tg.array[int]):
     return tg.atomic_add(counter, 0, 1)
 
 
-@refused("changing_condition", "atomic_add", "tg.atomic_add(counter, 0, 1)", tg.zeros(1, dtype=int))
+@refused("changing_condition", "atomic_add", "tg.atomic_add(counter, 0, 1)", tg.int32)
 def counted(a: tg.array[D], y: tg.array[D], counter: tg.array[int]):
     i = tg.tid()
     x = a[i]
@@ -197,7 +198,7 @@ def run(name: str, **options: Any) -> None:
     kernel, _, _, more = REFUSED[name]
     a = tg.ones(N, dtype=D, requires_grad=options.get("adjoint", False))
     y = tg.zeros(N, dtype=D, requires_grad=options.get("adjoint", False))
-    extra = [y] if name == "result_of_tile_atomic" else list(more)
+    extra = [y] if name == "result_of_tile_atomic" else [tg.zeros(1, dtype=t) for t in more]
     tg.launch(kernel, N, [a], [y, *extra], block_dim=N, **options)
 
 

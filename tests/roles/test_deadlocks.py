@@ -12,6 +12,7 @@ from exact import small_integers
 
 import tegula as tg
 
+pytestmark = pytest.mark.cpu  # A GPU would wait without an end.
 N = 8
 
 

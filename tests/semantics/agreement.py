@@ -27,7 +27,8 @@ def traced(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int
 def interpret(
     kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int, debug: bool = False
 ) -> list[str]:
-    """Run a launch in the interpreter; arrays change in place. The lines it printed."""
+    """Run a launch in the interpreter; arrays, which are on the CPU, change in place. The lines it printed."""
+    assert all(str(a.device) == "cpu" for a in args if isinstance(a, tg.array)), "it would change copies"
     printed: list[str] = []
     plain = [a.numpy() if isinstance(a, tg.array) else a for a in args]
     interp.run(traced(kernel, args, dims, block_dim), plain, tuple(dims), block_dim, printed.append, debug)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +43,8 @@ def test_overlapping_arguments_keep_statement_order(kernel: object, source: int,
     def views(base: tg.array) -> list[tg.array]:
         return [base[source : source + 16], base[target : target + 16]]
 
-    native, reference = (tg.array(np.arange(20, dtype=np.int32)) for _ in range(2))
+    native = tg.array(np.arange(20, dtype=np.int32))
+    reference = tg.clone(native, device="cpu")
     tg.launch_tiled(kernel, dim=1, inputs=views(native), block_dim=4)
     interpret(kernel, views(reference), (1, 4), 4)
     np.testing.assert_array_equal(native.numpy(), reference.numpy())
@@ -92,38 +94,50 @@ def copy_2d(x: tg.array2d[float], y: tg.array2d[float]):
     tg.tile_store(y, t, offset=(i * 4, j * 8))
 
 
-def _layouts() -> dict[str, np.ndarray]:
-    base = np.arange(40 * 40, dtype=np.float32)
-    wide = base.reshape(40, 40)
-    return {
-        "packed": wide,
-        "odd rows": base[: 39 * 37].reshape(39, 37),
-        "offset by one element": base[1 : 1 + 30 * 30].reshape(30, 30),
-        "every second column": wide[:, ::2],
-        "every third row": wide[::3],
-        "transposed": wide.T,
-        "reversed": wide[::-1, ::-1],
-        "one row repeated": np.broadcast_to(wide[3], (20, 40)),
-        "one column": wide[:, 5:6],
-        "empty": wide[:0],
-    }
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "packed": lambda base: base.reshape((40, 40)),
+    "odd rows": lambda base: base[: 39 * 37].reshape((39, 37)),
+    "offset by one element": lambda base: base[1 : 1 + 30 * 30].reshape((30, 30)),
+    "every second column": lambda base: base.reshape((40, 40))[:, ::2],
+    "every third row": lambda base: base.reshape((40, 40))[::3],
+    "transposed": lambda base: base.reshape((40, 40)).transpose(),
+    "reversed": lambda base: base.reshape((40, 40))[::-1, ::-1],
+    "one column": lambda base: base.reshape((40, 40))[:, 5:6],
+    "empty": lambda base: base.reshape((40, 40))[:0],
+}
+"""Views of 1600 elements, of an array of ours and of NumPy's alike."""
 
 
-@pytest.mark.parametrize("layout", list(_layouts()))
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_access_class_reads_and_writes_the_same(layout: str) -> None:
-    x = _layouts()[layout]
+    values, view = np.arange(40 * 40, dtype=np.float32), LAYOUTS[layout]
+    x = view(values)
     rows, columns = x.shape
     grid = (-(-rows // 4), -(-columns // 8))
-    source = tg.from_numpy(x)
     out = tg.zeros((max(rows, 1), columns))
-    tg.launch_tiled(copy_2d, dim=grid, inputs=[source, out], block_dim=32)
+    tg.launch_tiled(copy_2d, dim=grid, inputs=[view(tg.array(values)), out], block_dim=32)
     np.testing.assert_array_equal(out.numpy()[:rows], x)
-    if layout not in ("one row repeated", "empty"):
-        memory = np.full(2000, -1, np.float32)
-        target = np.lib.stride_tricks.as_strided(memory[4:], x.shape, [abs(s) for s in x.strides])
-        tg.launch_tiled(copy_2d, dim=grid, inputs=[tg.array(x), tg.from_numpy(target)], block_dim=32)
-        np.testing.assert_array_equal(target, x)
-        assert (memory == -1).sum() == memory.size - x.size
+    memory = tg.full(2000, -1.0)
+    tg.launch_tiled(copy_2d, dim=grid, inputs=[tg.array(x), view(memory[4:1604])], block_dim=32)
+    written = memory.numpy()
+    np.testing.assert_array_equal(view(written[4:1604]), x)
+    assert (written == -1).sum() == written.size - x.size
+
+
+class Repeated:
+    """A row of an array, again and again, as other libraries describe it."""
+
+    def __init__(self, row: tg.array, count: int) -> None:
+        name = "__array_interface__" if str(row.device) == "cpu" else "__cuda_array_interface__"
+        setattr(self, name, getattr(row, name) | {"shape": (count, *row.shape), "strides": (0, *row.strides)})
+
+
+def test_one_row_that_is_repeated() -> None:
+    row, out = tg.array(np.arange(40, dtype=np.float32)), tg.zeros((20, 40))
+    x = tg.array(Repeated(row, 20), copy=False)
+    assert x.ptr == row.ptr
+    tg.launch_tiled(copy_2d, dim=(5, 5), inputs=[x, out], block_dim=32)
+    np.testing.assert_array_equal(out.numpy(), np.broadcast_to(row.numpy(), out.shape))
 
 
 @tg.kernel
@@ -183,6 +197,7 @@ def test_bounds_violation_names_the_culprit_drops_the_access_and_goes_on() -> No
     first, second = tg.zeros(4, dtype=int), tg.zeros(4, dtype=int)
     with pytest.raises(tg.OutOfBounds) as raised:
         tg.launch(past_the_end, 4, inputs=[first, second], block_dim=4)
+        tg.synchronize()
     text = str(raised.value)
     line = past_the_end.definition.location.line + 4
     assert f"test_arrays.py:{line}:" in text and "kernel past_the_end" in text
@@ -202,6 +217,7 @@ def test_failed_assert_names_line_and_lane() -> None:
     o = tg.zeros(5, dtype=int)
     with pytest.raises(tg.KernelAssertion) as raised:
         tg.launch(checked, 5, inputs=[tg.array(np.arange(5, dtype=np.int32)), o], block_dim=4)
+        tg.synchronize()
     text = str(raised.value)
     assert "too large" in text and "kernel checked" in text and "thread 3" in text
     assert f"test_arrays.py:{checked.definition.location.line + 3}:" in text
@@ -218,6 +234,7 @@ def test_division_by_zero_is_an_error_in_debug_mode() -> None:
     o = tg.zeros(3, dtype=int)
     with pytest.raises(tg.TegulaError) as raised:
         tg.launch(divide, 3, inputs=[tg.array(np.array([1, 0, 2], np.int32)), o], block_dim=4)
+        tg.synchronize()
     assert "10 // x[i]" in str(raised.value)
 
 

@@ -90,11 +90,13 @@ FOUND = [
 ]
 
 
-def outcome(run, a):
-    """The error's class and what was written."""
-    out = tg.zeros(4, dtype=int)
+def outcome(run, a, device=None):
+    """The error's class and what was written, on the current device by default."""
+    out = tg.zeros(4, dtype=int, device=device)
+    given = [tg.array(values, dtype=int, device=device) for values in ([8, 9, 10, 11], a)]
     try:
-        run([tg.array([8, 9, 10, 11], dtype=int), tg.array(a, dtype=int), out])
+        run([*given, out])
+        tg.synchronize()
     except tg.RunError as error:
         return type(error), out.list()
     return None, out.list()
@@ -105,23 +107,26 @@ def test_interpreter_and_compiled_kernel_find_the_same(kernel, b, found, monkeyp
     def launch(args):
         tg.launch(kernel, 4, inputs=args, block_dim=4)
 
+    def wanted(debug):
+        return outcome(lambda args: interpret(kernel, args, (4,), 4, debug), b, "cpu")
+
     monkeypatch.setattr(tg.config, "mode", "debug")
     compiled = outcome(launch, b)
-    assert compiled == outcome(lambda args: interpret(kernel, args, (4,), 4, debug=True), b)
+    assert compiled == wanted(debug=True)
     assert compiled[0] is found
     monkeypatch.setattr(tg.config, "mode", "release")
     released = outcome(launch, b)
-    assert released == outcome(lambda args: interpret(kernel, args, (4,), 4), b)
+    assert released == wanted(debug=False)
     assert released == (found if found is tg.KernelAssertion else None, compiled[1])
 
 
 def test_absent_threads_are_not_compared(monkeypatch):
     monkeypatch.setattr(tg.config, "mode", "debug")
-    for wanted, launch in (
-        (None, lambda args: tg.launch(made_uniform, 3, inputs=args, block_dim=4)),
-        (None, lambda args: interpret(made_uniform, args, (3,), 4, debug=True)),
+    for launch, device in (
+        (lambda args: tg.launch(made_uniform, 3, inputs=args, block_dim=4), None),
+        (lambda args: interpret(made_uniform, args, (3,), 4, debug=True), "cpu"),
     ):
-        assert outcome(launch, [2, 2, 2, 7]) == (wanted, [54, 54, 54, 0])
+        assert outcome(launch, [2, 2, 2, 7], device) == (None, [54, 54, 54, 0])
 
 
 def test_the_error_names_the_line_and_the_thread(monkeypatch):
@@ -129,4 +134,19 @@ def test_the_error_names_the_line_and_the_thread(monkeypatch):
     with pytest.raises(tg.BrokenPromise, match=r"in block 0, thread 1 of kernel made_uniform") as caught:
         tg.launch(made_uniform, 4, inputs=[tg.ones(4, dtype=int), tg.array(ZERO, dtype=int), tg.zeros(4, dtype=int)],
                   block_dim=4)  # fmt: skip
+        tg.synchronize()
     assert "n = tg.uniform(b[i])" in str(caught.value)
+
+
+@tg.kernel
+def first_rows(a: tg.array[int], out: tg.array[int]):
+    """Group operands that differ between threads: thread 0's counts."""
+    i = tg.tid()
+    tg.tile_store(out[i:], tg.tile_load(a[i:], shape=2, offset=i))
+
+
+def test_group_operands_are_not_compared(monkeypatch):
+    monkeypatch.setattr(tg.config, "mode", "debug")
+    a, out = tg.array([5, 6, 7, 8], dtype=int), tg.zeros(4, dtype=int)
+    tg.launch(first_rows, 4, inputs=[a, out], block_dim=4)
+    assert out.list() == [5, 6, 0, 0]

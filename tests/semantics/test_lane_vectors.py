@@ -1,5 +1,5 @@
 """Lanes that run as vectors give what the interpreter gives, bit for bit: on each target, at widths with and without
-a remainder, with lanes that are absent."""
+a remainder, with lanes that are absent. GPUs run the same kernels, whose lanes write different elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from agreement import agree
 import tegula as tg
 from tegula.target import get_target
 
-TARGETS = ["x86-64-v3", "native"] if get_target().vector_bytes > 32 else ["native"]
+NARROW = pytest.param("x86-64-v3", marks=pytest.mark.cpu)
+TARGETS = [NARROW, "native"] if get_target().vector_bytes > 32 else ["native"]
 SIZES = ((64, 16), (75, 25), (40, 32))
 RNG = np.random.default_rng(3)
 
@@ -139,10 +140,17 @@ def permuted(index: tg.array[int], x: tg.array[Any], y: tg.array[Any], z: tg.arr
     "dtype", ["bool", "int8", "uint16", "float16", "bfloat16", "int32", "float32", "int64", "float64"]
 )
 @pytest.mark.parametrize("size", SIZES[1:])
+@pytest.mark.cpu
 def test_gathers_and_scatters_keep_the_last_lane(dtype: str, size: tuple[int, int]) -> None:
     n, t = size[0], getattr(tg, dtype)
     x = tg.array(RNG.integers(0, 2 if dtype == "bool" else 100, n).astype(np.float32), dtype=t)
     agree(permuted, [integers(0, size[1], n), x, tg.zeros(n, dtype=t), tg.zeros(n, dtype=t)], n, n)
+
+
+def test_gathers_and_scatters_where_each_lane_has_its_own_element() -> None:
+    n = 75
+    index = tg.array(RNG.permutation(n).astype(np.int32))
+    agree(permuted, [index, floats(n), floats(n), floats(n)], n, n)
 
 
 @tg.kernel
@@ -267,6 +275,7 @@ def atomics(x: tg.array[int], slots: tg.array[int], old: tg.array[int], y: tg.ar
     tg.atomic_max(slots, 4, w - v)
 
 
+@pytest.mark.cpu
 def test_atomics_take_lanes_in_order() -> None:
     for n in (16, 32, 75):
         agree(atomics, [integers(0, 100, n), integers(0, 1, 8), integers(0, 1, n), floats(1)], n, n)

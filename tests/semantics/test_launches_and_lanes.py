@@ -84,6 +84,7 @@ def print_each(n: int):
 
 def test_print_happens_once_per_lane(capfd: pytest.CaptureFixture[str]) -> None:
     tg.launch_tiled(print_each, dim=2, inputs=[1], block_dim=3)
+    tg.synchronize()
     assert sorted(capfd.readouterr().out.split()) == sorted(["lane", "0", "lane", "1", "lane", "2"] * 2)
 
 

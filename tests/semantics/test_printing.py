@@ -58,11 +58,12 @@ def test_lines(kernel: Any, lines: list[str]) -> None:
 
 
 def test_tuples() -> None:
-    assert interpret(shapes, [tg.zeros((3, 5))], (1,), 1) == ["(3, 5) (1, x)"]
+    assert interpret(shapes, [tg.zeros((3, 5), device="cpu")], (1,), 1) == ["(3, 5) (1, x)"]
 
 
-def test_separators_on_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
+def test_separators(capsys: pytest.CaptureFixture[str]) -> None:
     tg.launch(spaced, dim=1, inputs=[2], block_dim=1)
+    tg.synchronize()
     assert capsys.readouterr().out == "n=2;\n12.5\n\n"
 
 
@@ -86,8 +87,9 @@ def vectors(n: int):
 
 
 @pytest.mark.parametrize("kernel", [spaced, joined, tiles, twice, vectors])
-def test_the_cpu_prints_what_the_interpreter_prints(kernel: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_devices_print_what_the_interpreter_prints(kernel: Any, capsys: pytest.CaptureFixture[str]) -> None:
     dims = (1, 1) if kernel is not tiles else (1, 4)
     lines = interpret(kernel, [2], dims, dims[1])
     tg.launch(kernel, dims, inputs=[2], block_dim=dims[1])
+    tg.synchronize()
     assert capsys.readouterr().out.rstrip("\n").split("\n") == "\n".join(lines).rstrip("\n").split("\n")

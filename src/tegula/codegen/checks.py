@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tegula.codegen.arrays import report_unless, slot
 from tegula.codegen.elements import array_pointer, inside, offsets
+from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt
 from tegula.ir import Op
 from tegula.ops.scalar import Const
-from tegula.types import element_bytes, scalar_of
+from tegula.types import DType, element_bytes, scalar_of
 
 ALIGNMENT = 16
 """Bytes that the first element of a tile access with aligned=True is a multiple of."""
@@ -33,18 +34,29 @@ def check_uniform(s: State, op: Op) -> None:
     value = op.operands[0]
     if value not in s.lanes:
         return
-    view, dtype = s.lanes[value], scalar_of(value.type)  # type: ignore[arg-type]
-    first = [slot(s, part, dtype) for part in s.components(value)]
-    site = s.site("uniform", op.loc)
+    view, site, first = s.lanes[value], s.site("uniform", op.loc), s.components(value)
     with s.code.loop("1", s.present) as loop:
-        ok = "true"
         parts = s.memory.load_element(s.memory.at(view, [loop.index]), view.dtype, view.component_stride)
-        for a, part in zip(first, parts, strict=True):
-            test = s.code.emit(f"icmp eq i64 {a}, {slot(s, part, dtype)}")
-            ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
+        ok = _same(s, first, parts, scalar_of(view.dtype))
         before, s.lane = s.lane, loop.index
         report_unless(s, ok, site, [])
         s.lane = before
+
+
+def check_agreement(s: State, op: Op) -> None:
+    """Report this lane if its value, the first operand, differs from lane 0's, the second."""
+    parts, first = (s.components(v) for v in op.operands)
+    dtype = scalar_of(op.operands[0].type)  # type: ignore[arg-type]
+    report_unless(s, _same(s, first, parts, dtype), s.site("uniform", op.loc), [])
+
+
+def _same(s: State, first: Components, second: Components, dtype: DType) -> str:
+    """Whether two elements have the same bits."""
+    ok = "true"
+    for a, b in zip(first, second, strict=True):
+        test = s.code.emit(f"icmp eq i64 {slot(s, a, dtype)}, {slot(s, b, dtype)}")
+        ok = test if ok == "true" else s.code.emit(f"and i1 {ok}, {test}")
+    return ok
 
 
 def check_access(s: State, op: Op) -> None:

@@ -34,6 +34,14 @@ def run_publish(m: Machine, op: Op, mask: Mask) -> None:
     m.group(op.operands[0])[0] = value[lane] if 0 <= lane < m.count else np.zeros_like(value[0])
 
 
+@handles("group.agree")
+def run_agree(m: Machine, op: Op, mask: Mask) -> None:
+    value, first = m.env[op.operands[0]], m.group(op.operands[1])
+    same = (value == first) | ((value != value) & (first != first))
+    for lane in np.flatnonzero(m.present & ~same.reshape(m.lanes, -1).all(1))[:1]:
+        m.report.varying(op, m.block, int(lane))
+
+
 # Reductions -------------------------------------------------------------------------------------------------
 
 

@@ -58,6 +58,24 @@ class Publish(TileOp):
         return (Effect("write", self.operands[0]),)
 
 
+class Agree(TileOp):
+    """Operands: per-lane value, lane 0's. Reports lanes with another value: debug mode asks so of `lane.uniform`."""
+
+    __slots__ = ()
+    NAME = "group.agree"
+    COOPERATIVE = True
+    PURE = False
+    LANE_OPERANDS = (0,)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(element(operands[0]) == operands[1], f"{operands[0]} cannot agree with {operands[1]}")
+        return []
+
+    def effects(self) -> Sequence[Effect]:
+        return (Effect("io"),)
+
+
 class PartialReduce(TileOp):
     """What threads and warps can reduce on their own. Operand: tile; region and `axis` as in `tile.reduce`; attribute
     `parts`: how many warps hold parts of one result. The reduced dimension then runs over the parts; of a whole

@@ -58,7 +58,8 @@ class BlockPlace(TileOp):
 
 
 class LaneUniform(TileOp):
-    """Lane 0's value, in every lane. Cooperative."""
+    """Lane 0's value, in every lane. Cooperative. Debug mode reports lanes with another value, except where attribute
+    `implicit` says that the user did not ask for it: an operand of a cooperative op means lane 0's."""
 
     __slots__ = ()
     NAME = "lane.uniform"
@@ -143,7 +144,7 @@ class TileFromThread(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        thread = b.one(LaneUniform, [b.primal(self.operands[1])])
+        thread = b.one(LaneUniform, [b.primal(self.operands[1])], {"implicit": True})
         mine = b.one(
             Cmp, [b.as_scalar(b.one(LaneIndex, []), scalar_of(element(thread.type))), thread], {"pred": "eq"}
         )

@@ -14,6 +14,7 @@ from tegula.ops import scalar as S
 from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufView, BufWrite, buffer_type, is_packed
 from tegula.ops.group import (
     AddPrefix,
+    Agree,
     PartialScan,
     ProductWait,
     Publish,
@@ -47,14 +48,16 @@ from tegula.types import BufType, ElementType, TileType, int32
 WARP = 32
 
 
-def lower_tiles(kernel: Kernel, threads: int) -> None:
-    """Rewrite the kernel, whose lane code is split, in place. `threads`: those of the block, whole warps."""
-    _Lowering(kernel, threads).run()
+def lower_tiles(kernel: Kernel, threads: int, debug: bool = False) -> None:
+    """Rewrite the kernel, whose lane code is split, in place. `threads`: those of the block, whole warps. `debug`:
+    check that what is called uniform is."""
+    _Lowering(kernel, threads, debug).run()
 
 
 class _Lowering:
-    def __init__(self, kernel: Kernel, threads: int) -> None:
+    def __init__(self, kernel: Kernel, threads: int, debug: bool) -> None:
         self.kernel = kernel
+        self.debug = debug
         self.block_threads = self.threads = threads
         self.users = uses(kernel.body)
         self.buffers: dict[Value, Value] = {}
@@ -227,7 +230,10 @@ class _Lowering:
         return [_put(build, BufRead, [back], t)]
 
     def uniform(self, build: Builder, op: Op) -> list[Value]:
-        return [self._published(build, op.operands[0], _number(build, 0))]
+        value = self._published(build, op.operands[0], _number(build, 0))
+        if self.debug and not op.attrs.get("implicit"):
+            build.insert(Agree([op.operands[0], value], []))
+        return [value]
 
     def from_thread(self, build: Builder, op: Op) -> list[Value]:
         value = self._published(build, *op.operands)

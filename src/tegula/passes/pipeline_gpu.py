@@ -65,7 +65,7 @@ def for_gpu(
     form_rings(kernel)
     passed("form_rings", kernel, observe)
     keep_left_operands(kernel, target, threads)
-    lower_tiles(kernel, threads)
+    lower_tiles(kernel, threads, debug)
     passed("lower_tiles", kernel, observe)
     pipeline_loops(kernel)
     passed("pipeline_loops", kernel, observe)

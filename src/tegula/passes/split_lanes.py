@@ -139,7 +139,7 @@ class _Splitter:
             if operand in self.views:
                 made.operands[k] = self._uniform_view(operand, out)
             elif self.known.varying(operand):
-                picked = LaneUniform([operand], [operand.type], None, [], made.loc)
+                picked = LaneUniform([operand], [operand.type], {"implicit": True}, [], made.loc)
                 self._append(picked, out)
                 made.operands[k] = picked.result
         self._append(made, out)

@@ -21,7 +21,7 @@ def _region(region: Region, known: Uniformity) -> None:
         if op.COOPERATIVE and not isinstance(op, LaneUniform):
             for k, value in enumerate(op.operands):
                 if is_element(value.type) and k not in op.LANE_OPERANDS and known.varying(value):
-                    picked = LaneUniform([value], [value.type], None, [], op.loc)
+                    picked = LaneUniform([value], [value.type], {"implicit": True}, [], op.loc)
                     picked.parent = region
                     out.append(picked)
                     op.operands[k] = picked.result

@@ -18,7 +18,7 @@ from tegula.passes.pipeline import check
 from tegula.rewrite import clone_region
 from tegula.runtime.array import allocate, array, wrap
 from tegula.runtime.config import config
-from tegula.runtime.device import CPU
+from tegula.runtime.device import CPU, Device
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
 from tegula.types import ArrayType, Type, element_bytes, is_element
@@ -223,16 +223,23 @@ class Part(Kernel):
         return kernel
 
 
+def busy_blocks(device: Device) -> int:
+    """Blocks that keep a device busy."""
+    from tegula.passes.gradient import BUSY
+
+    return BUSY * device.sm_count or BUSY_CPU
+
+
 def launches(
     steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any]
 ) -> Iterator[tuple[Part, tuple[int, ...], tuple[Any, ...]]]:
     """What is launched for the steps of an adjoint: a kernel, its dimensions and its arguments. `dims`: of the forward
     launch; `args`: of the adjoint, ours."""
-    from tegula.passes.gradient import BUSY, Launch
+    from tegula.passes.gradient import Launch
 
     where = next((a.device for a in args if isinstance(a, array)), CPU)
     values, grid = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
-    busy = BUSY * where.sm_count or BUSY_CPU
+    busy = busy_blocks(where)
     if grid is not None and grid.extents is not None:
         values |= zip(grid.params, args, strict=False)
         dims = (*Launch(dims, values, busy).numbers(grid.extents), dims[-1])

@@ -487,7 +487,8 @@ def _from_data(
 ) -> tuple[np.ndarray, Device]:
     """Data of any kind on a device. None: where they are; what is copied from the host goes to the current device."""
     source, home = _found(data)
-    plain = not isinstance(data, array | np.ndarray) and not hasattr(data, "__dlpack__") and home is CPU
+    described = hasattr(data, "__dlpack__") or hasattr(data, "__array_interface__")
+    plain = isinstance(data, np.generic) or (not isinstance(data, array) and not described and home is CPU)
     if dtype is None and plain and source.dtype in (np.float64, np.int64):
         # Python's numbers, and lists of them.
         source = source.astype(np.float32 if source.dtype == np.float64 else np.int32)

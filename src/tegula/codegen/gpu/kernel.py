@@ -7,7 +7,7 @@ from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
 from tegula.codegen.atomics import atomic, swap_until_unchanged
-from tegula.codegen.checks import check_access, check_division
+from tegula.codegen.checks import check_access, check_agreement, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once, run_region
 from tegula.codegen.gpu import access, exchange, schedule, wgmma
@@ -33,6 +33,7 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import PrintTile
 from tegula.ops.group import (
     AddPrefix,
+    Agree,
     AsyncCommit,
     AsyncCopy,
     AsyncWait,
@@ -336,6 +337,11 @@ class _Walk:
         )
         mine = code.emit(f"icmp eq i64 {s.lane}, {writer}")
         when(s, mine, lambda: s.memory.store_view(s.buffers[buffer], ["0"], parts, 1))
+
+    def agree(self, op: Op) -> None:
+        s = self.s
+        here = self.code.emit(f"icmp ult i64 {s.lane}, {s.present}") if s.some_absent else "true"
+        when(s, here, lambda: check_agreement(s, op))
 
     # Tiles, element by element ---------------------------------------------------------------------------------------
 
@@ -709,6 +715,7 @@ _RULES: dict[type[Op], Any] = {
     TileFromLanes: _Walk.from_lanes,
     TileToLanes: _Walk.to_lanes,
     Publish: _Walk.publish,
+    Agree: _Walk.agree,
     TileMap: _Walk.map,
     TileFull: _Walk.full,
     TileEmpty: _Walk.empty,
