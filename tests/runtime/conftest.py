@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pretend_driver import PretendDriver
 
 from tegula.runtime import device
-from tegula.runtime.cuda import context, driver, report, stream, strided
+from tegula.runtime.cuda import context, driver, maps, report, stream, strided
 
 
 def forget() -> None:
@@ -27,6 +27,7 @@ def forget() -> None:
             stream.chosen.streams,
             report._queues,
             strided._functions,
+            maps._nothings,
         ),
         device._cuda,
     ):

@@ -185,15 +185,18 @@ class array:
         for n, s in zip(reversed(shape), reversed(strides), strict=True):
             dense = dense and (s == packed or n == 1)
             packed *= n
+        # Strides of what has no elements say nothing.
+        steps = () if empty else strides[:-1]
         align = ALIGNMENT
-        while align > 1 and any(x % align for x in (address, *strides[:-1])):
+        while align > 1 and any(x % align for x in (address, *steps)):
             align //= 2
         mapped = (
-            strides[-1] == size and align >= MAP_ALIGNMENT and all(0 < s < MAP_STRIDES for s in strides[:-1])
+            strides[-1] == size
+            and align >= MAP_ALIGNMENT
+            and all(0 < s < MAP_STRIDES for s in steps)
+            and all(n < MAP_LENGTHS for n in shape)
         )
-        self.access = AccessClass(
-            align, contiguous, dense, bulk=mapped and all(0 < n < MAP_LENGTHS for n in shape)
-        )
+        self.access = AccessClass(align, contiguous or empty, dense or empty, bulk=mapped or empty)
         home = () if self.device is CPU else (self.device,)
         self.launch_id = launch_id((self.dtype, rank, self.access, self.writeable, *home))
         self.low, self.high = low, low if empty else high

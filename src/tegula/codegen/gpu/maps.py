@@ -49,12 +49,13 @@ def maps_at(kernel: Kernel) -> int:
 
 
 def described_maps(
-    kernel: Kernel, maps: Sequence[TensorMap]
-) -> Iterator[tuple[int, int, str, tuple[int, ...], int]]:
+    kernel: Kernel, maps: Sequence[TensorMap], written: Sequence[int]
+) -> Iterator[tuple[int, int, str, tuple[int, ...], int, bool]]:
     """What a launch needs of each map: where the array's descriptor starts and ends in the arguments, what its elements
-    are for copies, the box, the bytes of a row."""
+    are for copies, the box, the bytes of a row, whether the array is `written`."""
     for m in maps:
         t = kernel.params[m.parameter].type
         assert isinstance(t, ArrayType)
         elements = f"uint{8 * element_bytes(t.dtype)}" if m.elements == BITS else m.elements
-        yield *argument_place(kernel, m.parameter), elements, m.box, m.row_bytes
+        place = argument_place(kernel, m.parameter)
+        yield *place, elements, m.box, m.row_bytes, m.parameter in written

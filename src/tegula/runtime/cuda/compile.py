@@ -105,7 +105,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "registers": made.registers,
         "start": code.start_registers,
         "spills": made.spill_bytes,
-        "maps": [list(m) for m in described_maps(kernel, code.maps)],
+        "maps": [list(m) for m in described_maps(kernel, code.maps, writes)],
         "padding": maps_at(kernel) - argument_bytes(kernel),
         "schedule": built.verdict.summary(),
         "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
@@ -119,7 +119,7 @@ def _maps(where: Context, padding: int, kept: list[Any]) -> TensorMaps | None:
         return None
     from tegula.runtime.cuda.maps import ArrayMap, TensorMaps
 
-    maps = [ArrayMap(start, end, elements, tuple(box), row) for start, end, elements, box, row in kept]
+    maps = [ArrayMap(start, end, name, tuple(box), *rest) for start, end, name, box, *rest in kept]
     return TensorMaps(where, padding, maps)
 
 

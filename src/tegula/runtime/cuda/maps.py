@@ -8,7 +8,8 @@ import struct
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.runtime.cuda.context import Context
+from tegula.runtime.cuda.context import LEGACY, Context
+from tegula.runtime.cuda.memory import Allocation
 
 BYTES, ALIGNMENT = 128, 64
 """Of an encoded map."""
@@ -22,19 +23,37 @@ values."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 L2_256_BYTES = 3
 MOST_REMEMBERED = 256
+NOTHING = 256
+"""Bytes in place of an array without elements."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayMap:
-    """A map of the array described in bytes `start` to `end` of the arguments. `elements`: their
-    type, of `ELEMENTS`. `box`: the elements of one copy along each dimension, the first one first. `row_bytes`: of the
-    swizzle, or 0."""
+    """A map of the array described in bytes `start` to `end` of the arguments. `elements`: their type, of `ELEMENTS`.
+    `box`: the elements of one copy along each dimension, the first one first. `row_bytes`: of the swizzle, or 0.
+    `written`: whether copies go to the array, not from it."""
 
     start: int
     end: int
     elements: str
     box: tuple[int, ...]
     row_bytes: int
+    written: bool
+
+
+_nothings: dict[Context, Allocation] = {}
+
+
+def _nothing(context: Context) -> int:
+    """Memory for maps of arrays without elements, of which the driver encodes none: a zero, which copies find there as
+    they find zeros outside of any array, and after `NOTHING` bytes a place for what they write outside."""
+    known = _nothings.get(context)
+    if known is None:
+        known = Allocation(context, 2 * NOTHING)
+        context.call("cuMemsetD8Async", known.address, 0, 2 * NOTHING, LEGACY)
+        context.call("cuStreamSynchronize", LEGACY)
+        _nothings[context] = known
+    return known.address
 
 
 class TensorMaps:
@@ -64,6 +83,9 @@ class TensorMaps:
         address, *numbers = struct.unpack(f"<{len(array) // 8}q", array)
         rank = len(numbers) // 2
         lengths, strides = numbers[:rank][::-1], numbers[rank:][::-1]
+        if 0 in lengths:
+            address = _nothing(self.context) + NOTHING * wanted.written
+            lengths, strides = [1] * rank, [NOTHING] * rank
         memory = ctypes.create_string_buffer(BYTES + ALIGNMENT)
         at = ctypes.addressof(memory)
         start = -at % ALIGNMENT

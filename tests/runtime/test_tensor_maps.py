@@ -1,0 +1,44 @@
+"""What the driver is asked to encode for bulk copies."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from pretend_driver import PretendDriver
+
+import tegula as tg
+from tegula.runtime.cuda.context import context
+from tegula.runtime.cuda.maps import NOTHING, ArrayMap, TensorMaps
+
+
+def encoded(driver: PretendDriver, x: tg.array, written: bool) -> tuple[int, list[int], list[int]]:
+    """The address, the lengths and the strides of an array's map, the last dimension first."""
+    asked: list[Any] = []
+    driver.cuTensorMapEncodeTiled = lambda *arguments: asked.append(arguments) or 0
+    wanted = ArrayMap(0, len(x.packed), "float32", (8,) * x.ndim, 0, written)
+    TensorMaps(context(0), 0, [wanted]).appended(x.packed)
+    ((_, _, rank, address, lengths, strides, *_),) = asked
+    return address, list(lengths)[:rank], list(strides)[: rank - 1]
+
+
+def test_an_array(pretended: PretendDriver) -> None:
+    x = tg.zeros((3, 20, 8), device="cuda:0")
+    assert x.access.bulk
+    assert encoded(pretended, x, written=False) == (x.ptr, [8, 20, 3], [32, 640])
+
+
+def test_an_array_without_elements(pretended: PretendDriver) -> None:
+    """Copies from it read zeros, those to it go nowhere."""
+    places: set[int] = set()
+    for shape in ((0, 8), (16, 0), (4, 0, 3)):
+        x = tg.zeros(shape, device="cuda:0")
+        assert x.access.bulk and x.is_contiguous
+        for written in (False, True):
+            address, lengths, strides = encoded(pretended, x, written)
+            assert set(lengths) == {1} and all(n % 16 == 0 for n in strides) and address % 16 == 0
+            places.add(address)
+    source, sink = sorted(places)
+    assert sink - source == NOTHING
+    assert not np.frombuffer((ctypes.c_uint8 * NOTHING).from_address(source), np.uint8).any()
