@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from tensor_cores import multiply_group, multiply_warp, swizzled, to_tf32
 
@@ -50,6 +51,20 @@ define internal i16 @round_bfloat(float %x) {
   %short = trunc i32 %top to i16
   ret i16 %short
 }
+define internal i32 @fused_bfloats(<2 x bfloat> %x, <2 x bfloat> %y, <2 x bfloat> %z) {
+  %a = fpext <2 x bfloat> %x to <2 x float>
+  %b = fpext <2 x bfloat> %y to <2 x float>
+  %c = fpext <2 x bfloat> %z to <2 x float>
+  %sum = call <2 x float> @llvm.fma.v2f32(<2 x float> %a, <2 x float> %b, <2 x float> %c)
+  %first = extractelement <2 x float> %sum, i32 0
+  %second = extractelement <2 x float> %sum, i32 1
+  %low = call i16 @round_bfloat(float %first)
+  %high = call i16 @round_bfloat(float %second)
+  %one = insertelement <2 x i16> poison, i16 %low, i32 0
+  %two = insertelement <2 x i16> %one, i16 %high, i32 1
+  %made = bitcast <2 x i16> %two to i32
+  ret i32 %made
+}
 """
 """Where to call back, and what this processor has no instruction for."""
 
@@ -77,6 +92,11 @@ def _translated(text: str) -> tuple[str, list[str]]:
     )
     rounding = r"\1.bits = call i16 @round_bfloat(float \2)\n\1 = bitcast i16 \1.bits to bfloat"
     text = re.sub(r"(%\S+) = fptrunc float (\S+) to bfloat", rounding, text)
+    pair, nothing = "<2 x bfloat>", "splat (bfloat 0xR8000)"
+    fused = rf"\1.word = call i32 @fused_bfloats(\2)\n\1 = bitcast i32 \1.word to {pair}"
+    product = rf"\1 = call {pair} @llvm.fma.v2bf16({pair} \2, {pair} \3, {pair} {nothing})"
+    text = re.sub(rf"(%\S+) = fmul {pair} (%\S+), (.+)$", product, text, flags=re.MULTILINE)
+    text = re.sub(rf"(%\S+) = call {pair} @llvm.fma.v2bf16\((.+)\)$", fused, text, flags=re.MULTILINE)
     made: dict[tuple[str, str, tuple[str, ...]], int] = {}
 
     def replaced(call: re.Match[str]) -> str:
@@ -232,6 +252,9 @@ class _Block:
             words[:4] = self._warp(words[0], lambda given: self._matrices(given, ".trans" in name))
         elif name.startswith("mma."):
             self._mma(name, words, 10)
+        elif name == "e4m3x2.to.f16x2.rn":
+            pair = np.array([words[0] & 0xFFFF], np.uint16).view(ml_dtypes.float8_e4m3fn).astype(np.float16)
+            words[0] = int(pair.view(np.uint32)[0])
         elif name.startswith("cp.async.") and "shared.global" in name:
             size = int(re.findall(r"global\.(\d+)", name)[0])
             inside = words[2] & 0xFFFFFFFF if name.endswith(".s") else size

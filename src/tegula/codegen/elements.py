@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tegula.codegen.memory import Memory
 from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.state import State
@@ -107,9 +109,15 @@ def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> C
     return s.run_branching(op.regions[0], args)[0]
 
 
-def run_region(s: State, region: Region, args: list[Components], width: int) -> list[Components]:
-    """A straight region on registers; what it yields."""
-    env = dict(zip(region.args, args, strict=True))
+def run_region(
+    s: State,
+    region: Region,
+    args: list[Components],
+    width: int,
+    known: Mapping[Value, Components] | None = None,
+) -> list[Components]:
+    """A straight region on registers; what it yields. `known`: results that are there already."""
+    env = {**dict(zip(region.args, args, strict=True)), **(known or {})}
     return _straight(s, region, env, width)
 
 
@@ -119,7 +127,7 @@ def _straight(s: State, region: Region, env: dict[Value, Components], width: int
             return [env[v] for v in op.operands]
         if isinstance(op, If):
             _selected(s, op, env, width)
-        else:
+        elif op.result not in env:
             env[op.result] = lower(s.code, op, [env[v] for v in op.operands], width)
     raise InternalError("a region without a yield")
 

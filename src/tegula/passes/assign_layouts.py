@@ -20,7 +20,7 @@ from tegula.layout import (
     over_lanes,
     wgmma_result,
 )
-from tegula.ops.buffer import BufNew, BufRead, BufWrite
+from tegula.ops.buffer import BufNew, BufRead, BufWrite, root
 from tegula.ops.control import For, If, While
 from tegula.ops.group import AddPrefix, PartialScan, ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.lane import TileFromLanes, TileToLanes
@@ -66,6 +66,7 @@ class _Class:
             self.size *= n
         self.makers: list[Op] = []
         self.access: list[int] = []
+        self.swizzled: list[int] = []
 
 
 def _tiles(op: Op) -> Iterator[Value]:
@@ -129,7 +130,10 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
     for v in memory:
         t = v.type
         assert isinstance(t, TileType)
-        classes[v].access.append(element_bytes(t.dtype) if components(t.dtype) == 1 else ACCESS_BYTES)
+        size = element_bytes(t.dtype) if components(t.dtype) == 1 else ACCESS_BYTES
+        classes[v].access.append(size)
+        if isinstance(op, BufWrite) and getattr(root(op.operands[0]).owner, "attrs", {}).get("swizzled"):
+            classes[v].swizzled.append(size)
 
 
 Edges = dict[_Class, list[tuple[_Class, Callable[[Layout], Layout]]]]
@@ -172,7 +176,8 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
     for larger, follow in edges.get(group, ()):
         if larger in chosen:
             return follow(chosen[larger])
-    return blocked(group.shape, threads, ACCESS_BYTES // min(group.access, default=4))
+    access = group.swizzled or group.access
+    return blocked(group.shape, threads, ACCESS_BYTES // min(access, default=4))
 
 
 def _wanted(op: Op, group: _Class) -> Layout | None:

@@ -9,11 +9,12 @@ from tegula.codegen.arrays import accessed, array_view, lower_access, report, sl
 from tegula.codegen.atomics import atomic, swap_until_unchanged
 from tegula.codegen.checks import check_access, check_agreement, check_division
 from tegula.codegen.convert import convert
-from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once, run_region
+from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once
 from tegula.codegen.gpu import access, exchange, schedule, wgmma
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.control import chosen, control, when
 from tegula.codegen.gpu.lines import LineTable
+from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
 from tegula.codegen.gpu.product import product, to_tf32
 from tegula.codegen.gpu.roles import multiplies, roles
@@ -349,13 +350,16 @@ class _Walk:
         s = self.s
         layout, t = s.layouts[op.result], op.result.type
         assert isinstance(t, TileType) and isinstance(op, TileMap)
+        registers = range(layout.register_count)
+        given = [
+            [s.held[v][r] if isinstance(v.type, TileType) else s.components(v) for v in op.operands]
+            for r in registers
+        ]
+        if at_once(s, op):
+            s.held[op.result] = mapped(s, op.regions[0], given)
+            return
         made: list[Components] = []
-        straight = at_once(s, op)
-        for r in range(layout.register_count):
-            args = [s.held[v][r] if isinstance(v.type, TileType) else s.components(v) for v in op.operands]
-            if straight:
-                made.append(run_region(s, op.regions[0], args, 1)[0])
-                continue
+        for r, args in zip(registers, given, strict=True):
             types = [register_type(scalar_of(t.dtype), 1)] * components(t.dtype)
             parts = chosen(
                 s, s.holds(layout, r, t.partial), types,

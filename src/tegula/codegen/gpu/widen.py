@@ -1,0 +1,119 @@
+"""Numbers of 8 bits widened several at once, without rounding.
+
+To convert integers one by one takes an instruction of a slow unit for each. Here bytes become the lowest bits of floats
+whose other bits are known, and arithmetic on two halves of a register does the rest. The device widens two 8-bit floats
+at once itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.codegen.convert import convert, float_bits
+from tegula.codegen.text import Code, constant, float_literal, register_type
+from tegula.target import CudaTarget
+from tegula.types import DType, bfloat16, float8_e4m3, float8_e5m2, float16, float32, int8, uint8
+
+TOGETHER = 4
+
+
+def widens_together(target: CudaTarget, source: DType, to: DType) -> bool:
+    """Whether `widened` converts between these types. Before Hopper, PTX has no conversions of 8-bit floats."""
+    narrow = (int8, uint8, float8_e4m3, float8_e5m2) if target.capability >= (9, 0) else (int8, uint8)
+    return source in narrow and to in (float16, bfloat16, float32)
+
+
+def widened(code: Code, numbers: Sequence[str], source: DType, to: DType) -> list[str]:
+    """Numbers of 8 bits as floats."""
+    made: list[str] = []
+    for first in range(0, len(numbers), TOGETHER):
+        part = numbers[first : first + TOGETHER]
+        packed = "zeroinitializer"
+        for k, x in enumerate(part):
+            packed = code.emit(f"insertelement <4 x i8> {packed}, i8 {x}, i32 {k}")
+        four = (
+            _of_floats(code, packed, source, to)
+            if source.is_float
+            else _of_integers(code, packed, source, to)
+        )
+        made += four[: len(part)]
+    return made
+
+
+# Integers ------------------------------------------------------------------------------------------------------------
+
+
+def _of_integers(code: Code, packed: str, source: DType, to: DType) -> list[str]:
+    """A signed number n is taken as the unsigned n + 128, which has the bits of n except that of the sign."""
+    if source.is_signed:
+        packed = code.emit(f"xor <4 x i8> {packed}, splat (i8 -128)")
+    bias = 128 if source.is_signed else 0
+    if to is float32:
+        return [_whole(code, packed, k, bias) for k in range(TOGETHER)]
+    two = _two_halves if to is float16 else _two_bfloats
+    return [x for k in (0, 2) for x in two(code, packed, k, bias)]
+
+
+def _whole(code: Code, packed: str, k: int, bias: int) -> str:
+    """From 2^23 to 2^24 the lowest bit of a float32 counts 1."""
+    bits = _beside(code, packed, (k, None, None, None), (0, 0, 0, 0x4B))
+    number = code.emit(f"bitcast <4 x i8> {bits} to float")
+    return code.emit(f"fsub float {number}, {float_literal(float((1 << 23) + bias), float32)}")
+
+
+def _two_halves(code: Code, packed: str, k: int, bias: int) -> list[str]:
+    """From 1024 to 2048 the lowest bit of a float16 counts 1."""
+    bits = _beside(code, packed, (k, None, k + 1, None), (0, 0x64, 0, 0x64))
+    numbers = code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
+    return _both(code, code.emit(f"fsub <2 x half> {numbers}, {constant(float16, 1024 + bias, 2)}"), float16)
+
+
+def _two_bfloats(code: Code, packed: str, k: int, bias: int) -> list[str]:
+    """A bfloat16 has seven bits below its exponent, too few for a byte; but where the upper ones are 0, the lower eight
+    count 2^-133 whether the number is subnormal or not."""
+    pair, bits = "<2 x bfloat>", _beside(code, packed, (k, None, k + 1, None), (0, 0, 0, 0))
+    numbers = code.emit(f"bitcast <4 x i8> {bits} to {pair}")
+    larger = code.emit(f"fmul {pair} {numbers}, {_bfloats(2.0**127)}")
+    scale, less = _bfloats(2.0**6), _bfloats(-float(bias))
+    made = code.call("fma", "v2bf16", pair, f"{pair} {larger}, {pair} {scale}, {pair} {less}")
+    return _both(code, code.emit(f"bitcast {pair} {made} to <2 x i16>"), bfloat16)
+
+
+def _bfloats(value: float) -> str:
+    """A literal, twice."""
+    return f"splat (bfloat 0xR{float_bits(value) >> 16:04X})"
+
+
+# Floats --------------------------------------------------------------------------------------------------------------
+
+
+def _of_floats(code: Code, packed: str, source: DType, to: DType) -> list[str]:
+    two = _two_of_e5m2 if source is float8_e5m2 else _two_of_e4m3
+    halves = [x for k in (0, 2) for x in _both(code, two(code, packed, k), float16)]
+    return [convert(code, x, float16, to, 1) for x in halves]
+
+
+def _two_of_e5m2(code: Code, packed: str, k: int) -> str:
+    """They are the upper halves of float16."""
+    bits = _beside(code, packed, (None, k, None, k + 1), (0, 0, 0, 0))
+    return code.emit(f"bitcast <4 x i8> {bits} to <2 x half>")
+
+
+def _two_of_e4m3(code: Code, packed: str, k: int) -> str:
+    pairs = code.emit(f"bitcast <4 x i8> {packed} to <2 x i16>")
+    pair = code.emit(f"extractelement <2 x i16> {pairs}, i32 {k // 2}")
+    return code.emit(f"call <2 x half> @llvm.nvvm.e4m3x2.to.f16x2.rn(i16 {pair})")
+
+
+# Parts of registers --------------------------------------------------------------------------------------------------
+
+
+def _beside(code: Code, packed: str, picked: Sequence[int | None], others: Sequence[int]) -> str:
+    """Four bytes: those picked of `packed`, and constants where none is."""
+    fixed = ", ".join(f"i8 {n}" for n in others)
+    mask = ", ".join(f"i32 {4 + at if k is None else k}" for at, k in enumerate(picked))
+    return code.emit(f"shufflevector <4 x i8> {packed}, <4 x i8> <{fixed}>, <4 x i32> <{mask}>")
+
+
+def _both(code: Code, pair: str, dtype: DType) -> list[str]:
+    one = register_type(dtype, 1)
+    return [code.emit(f"extractelement <2 x {one}> {pair}, i32 {k}") for k in (0, 1)]

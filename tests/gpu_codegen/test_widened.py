@@ -1,0 +1,64 @@
+"""Numbers of 8 bits widened several at once: every one of them, against the interpreter's meaning of a conversion."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_code import lowered
+from simt import run_together
+
+import tegula as tg
+from tegula.backend.llvm import compile_ptx
+from tegula.ops.convert import convert
+from tegula.types import to_numpy
+
+NARROW = (tg.int8, tg.uint8, tg.float8_e4m3, tg.float8_e5m2)
+WIDE = (tg.float16, tg.bfloat16, tg.float32)
+THREADS = 32
+
+
+def cast(to: Any, n: int) -> Any:
+    @tg.kernel
+    def cast(x: tg.array1d[Any], y: tg.array1d[Any]):
+        tg.tile_store(y, tg.tile_astype(tg.tile_load(x, n), to))
+
+    return cast
+
+
+@pytest.mark.parametrize("to", WIDE, ids=str)
+@pytest.mark.parametrize("source", NARROW, ids=str)
+@pytest.mark.parametrize("n", [256, 96, 33])
+def test_every_number(source: Any, to: Any, n: int) -> None:
+    """Four of a thread at once, three, and two where there are others that hold nothing."""
+    for first in range(0, 256, n):
+        bits = np.arange(first, first + n).astype(np.uint8)
+        x, y = bits.view(to_numpy(source)), np.zeros(n, to_numpy(to))
+        kernel, args = cast(to, n), [tg.array(x, copy=False), tg.array(y, copy=False)]
+        run_together(lowered(kernel, args, (1,), THREADS), kernel, args, (1, THREADS), 1)
+        wanted = convert(x, to_numpy(to))
+        np.testing.assert_array_equal(y.astype(np.float32), wanted.astype(np.float32))
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_no_number_is_converted_by_itself(arch: str) -> None:
+    args = [tg.zeros(256, dtype=tg.int8), tg.zeros(256, dtype=tg.bfloat16)]
+    text = compile_ptx(lowered(cast(tg.bfloat16, 256), args, (1,), THREADS, arch=arch).text, arch)
+    assert not re.findall(r"\bcvt\.r\S+", text)
+    assert len(re.findall(r"(?:fma|mul)\.rn\.bf16x2", text)) == 2 * 8 // 2
+
+
+def test_more_than_a_conversion() -> None:
+    """What else a map does follows for each number."""
+
+    @tg.kernel
+    def scaled(x: tg.array1d[tg.int8], s: tg.array1d[float], y: tg.array1d[float]):
+        tg.tile_store(y, tg.tile_astype(tg.tile_load(x, 256), float) * s[0] + 1.0)
+
+    x, y = np.arange(256).astype(np.int8), np.zeros(256, np.float32)
+    args = [tg.array(x, copy=False), tg.full(1, 0.5), tg.array(y, copy=False)]
+    run_together(lowered(scaled, args, (1,), THREADS), scaled, args, (1, THREADS), 1)
+    np.testing.assert_array_equal(y, x.astype(np.float32) * 0.5 + 1.0)
