@@ -299,12 +299,24 @@ def _trips(span: Form, step: Form) -> Count:
     by = step.number
     if by is None:
         return _atom("trips", span, step)
+    if by == 1 and len(span.terms) == 1 and not span.constant:
+        ((term, factor),) = span.terms
+        if term.kind == "mod" and factor == 1:
+            return _trips_of_rest(*term.forms())
     rounds = floor_divided(span + constant(by - 1), by)
     if rounds.number is not None:
         return _number(max(0, rounds.number))
     times = rounds.content
     rounds = rounds.divided(times)
     return _number(times) * _atom("trips", _above(rounds) or rounds, Form(1))
+
+
+def _trips_of_rest(whole: Form, n: Form) -> Count:
+    """Of a loop over what a division leaves over: what a loop over all would run more often than one over n times the
+    quotient, none of which runs for a negative number."""
+    assert n.number is not None
+    one = Form(1)
+    return _trips(whole, one).minus(_number(n.number) * _trips(floor_divided(whole, n.number), one))
 
 
 def _least(span: Form, step: Form, trips: Form, n: int) -> Count:

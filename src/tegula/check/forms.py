@@ -240,6 +240,12 @@ class Forms:
             return self._opaque(op)
         return a.plus(floor_divided(a, n), -n)
 
+    def rest(self, op: Op) -> Form:
+        """Of a division that rounds towards 0: of a negative number it is not positive."""
+        a, b = (self.of(v) for v in op.operands)
+        known = _is_int(op.result) and b.number is not None and b.number > 0
+        return of_term(Term("mod", (a, b))) if known else self._opaque(op)
+
     def div(self, op: Op) -> Form:
         """Rounded towards 0; of what is not negative, the same as rounding down."""
         dividend, by = (self.of(v) for v in op.operands)
@@ -275,9 +281,15 @@ class Forms:
         return of_term(Term("load", tuple(self.of(v) for v in op.operands)))
 
 
-def bounded(form: Form) -> bool:
-    """Whether a form has few values: a number, or no more than one by a minimum with it."""
-    return all(t.kind == "min" and any(f.number is not None for f in t.forms()) for t, _ in form.terms)
+def most(form: Form) -> int | None:
+    """A number that a form does not exceed, where it adds up numbers, minima with numbers, and rests of divisions."""
+    total = form.constant
+    for term, factor in form.terms:
+        numbers = [f.number for f in term.forms() if f.number is not None]
+        if not numbers or factor < 0 or term.kind not in ("min", "mod"):
+            return None
+        total += factor * (min(numbers) - (term.kind == "mod"))
+    return total
 
 
 def depth(op: Op) -> int:
@@ -299,6 +311,7 @@ _RULES: dict[type[Op], Callable[[Forms, Op], Form]] = {
     S.Sub: Forms.sub,
     S.Mul: Forms.mul,
     S.FloorDiv: Forms.floordiv,
+    S.Mod: Forms.rest,
     S.Div: Forms.div,
     S.Shl: Forms.shift,
     S.Shr: Forms.shift,

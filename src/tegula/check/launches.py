@@ -25,10 +25,10 @@ OTHERWISE = 1
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of a launch, by what they are values of. `all_met`: whether they are all that was wished for."""
+    """The values of a launch, by what they are values of. `unmet`: which wishes they do not fulfil."""
 
     known: dict[Term, int] = field(default_factory=dict[Term, int])
-    all_met: bool = True
+    unmet: tuple[int, ...] = ()
 
     def of(self, term: Term) -> int:
         return self.known.get(term, DEFAULTS.get(term.kind, OTHERWISE))
@@ -61,10 +61,12 @@ def _wished(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterator
     wishes = _wishes(forms, followed, stages)
     for wanted in _combinations(wishes):
         values = _solved(wishes, wanted)
-        if values is not None:
-            yield values
-        if values is not None and not values.all_met:
-            other = _solved(wishes[::-1], wanted[::-1])  # what comes first has its way
+        if values is None:
+            continue
+        yield values
+        for k in values.unmet:  # what comes first has its way
+            places = [k, *(j for j in reversed(range(len(wishes))) if j != k)]
+            other = _solved([wishes[j] for j in places], [wanted[j] for j in places])
             if other is not None:
                 yield other
 
@@ -192,10 +194,11 @@ def _solved(wishes: Sequence[Wish], wanted: Sequence[int]) -> Values | None:
     known: dict[Term, int] = {}
     for wish, target in zip(wishes, wanted, strict=True):
         _solve(wish.form, target, known)
-    met = all(_value_of(wish.form, known) == target for wish, target in zip(wishes, wanted, strict=True))
+    pairs = enumerate(zip(wishes, wanted, strict=True))
+    unmet = tuple(k for k, (wish, target) in pairs if _value_of(wish.form, known) != target)
     if any(term.kind == "shape" and n < 0 for term, n in known.items()):
         return None
-    return Values(known, met)
+    return Values(known, unmet)
 
 
 def _given(term: Term) -> bool:
@@ -236,6 +239,8 @@ def _make(term: Term, n: int, known: dict[Term, int]) -> bool:
     if term.kind in ("floordiv", "div") and forms[1].number:
         by = forms[1].number
         return _solve(forms[0], n * by + by - 1, known)
+    if term.kind == "mod" and forms[1].number:
+        return _solve(forms[0], n, known) and n < forms[1].number
     if term.kind == "mul":
         last = _value_of(forms[1], known)
         if last is None:
@@ -279,6 +284,7 @@ def _value_of(form: Form, known: dict[Term, int]) -> int | None:
 _KINDS = {
     "floordiv": lambda a, b: a // b if b else 0,
     "div": lambda a, b: abs(a) // b if a >= 0 else -(-a // b),
+    "mod": lambda a, b: a % b if a >= 0 else -(-a % b),
     "mul": lambda a, b: a * b,
     "min": min,
     "max": max,

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tegula.check.counters import counted
 from tegula.check.counts import ARRIVALS, check_counts
-from tegula.check.forms import Forms, bounded
+from tegula.check.forms import Forms, most
 from tegula.check.launches import Values, launches
 from tegula.check.limits import check_limits
 from tegula.check.machine import Run
@@ -198,7 +198,8 @@ class _Check:
         ):
             return
         loop = counted(self.forms, op)
-        if loop is not None and bounded(loop.span):
+        limit = most(loop.span) if loop is not None else None
+        if loop is not None and limit is not None and limit <= rounds * (loop.step.number or 1):
             return
         raise Unproved(
             "unreached", f"no launch that was tried runs this loop more than {rounds} times", op.loc, SIMPLE
