@@ -642,4 +642,52 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.named_barrier_arrive(one)
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)""",
+    "whole rings, and the rest behind them": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for r in range(n // S):
+            for s in range(S):
+                tg.mbarrier_wait(full, s, r)
+                tg.tile_store(out, ring[s] * 2.0, offset=(r * S + s, 0))
+                tg.fence_async()
+                tg.mbarrier_arrive(empty, s)
+        for s in range(n % S):
+            tg.mbarrier_wait(full, s, n // S)
+            tg.tile_store(out, ring[s] * 2.0, offset=(n // S * S + s, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
+    "two roles take turns over one ring": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(4, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=4), tg.mbarrier(4, stages=4)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % 4
+                tg.mbarrier_wait(empty, s, k // 4 + 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        for k in range(0, n, 2):
+            s = k % 4
+            tg.mbarrier_wait(full, s, k // 4)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)
+    with tg.ws(2):
+        for k in range(1, n, 2):
+            s = k % 4
+            tg.mbarrier_wait(full, s, k // 4)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            tg.fence_async()
+            tg.mbarrier_arrive(empty, s)""",
 }

@@ -125,7 +125,7 @@ TEXTS: dict[str, tuple[str, str]] = {
     "counts that differ far away": ("counts", LOOPS.format(first="n", second="tg.min(n, 1000)")),
     "a bound that no launch leads to": (
         "unreached",
-        LOOPS.format(first="(n * n) % 5 - 1000", second="(n * n) % 5 - 1000"),
+        LOOPS.format(first="(n * n) % x.shape[0] - 1000", second="(n * n) % x.shape[0] - 1000"),
     ),
     "too many named barriers": (
         "budget",

@@ -14,3 +14,35 @@ def test_idioms(name: str, stages: int) -> None:
         stages = 3  # they hold one stage while they work on another
     found = kernel(RIGHT[name], None, stages).check()
     assert found.proved, f"{found.kind}: {found.message}{found.where}"
+
+
+SPOILED: dict[str, tuple[str, str, str]] = {
+    "the rest is left out": ("whole rings, and the rest behind them", "range(n % S)", "range(0)"),
+    "the rest of another number": (
+        "whole rings, and the rest behind them",
+        "range(n % S)",
+        "range(n % (S + 1))",
+    ),
+    "fewer whole rings far away": (
+        "whole rings, and the rest behind them",
+        "range(n // S)",
+        "range(tg.min(n // S, 900))",
+    ),
+    "more rings than there are": ("whole rings, and the rest behind them", "range(n // S)", "range(n // 2)"),
+    "nobody takes every third item": ("two roles take turns over one ring", ", n, 2)", ", n, 3)"),
+    "one stops far away": (
+        "two roles take turns over one ring",
+        "range(1, n, 2)",
+        "range(1, tg.min(n, 900), 2)",
+    ),
+    "both take the same": ("two roles take turns over one ring", "range(1, n, 2)", "range(0, n, 2)"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_looks_like_them_is_not_proved(name: str) -> None:
+    idiom, old, new = SPOILED[name]
+    assert old in RIGHT[idiom]
+    found = kernel(RIGHT[idiom].replace(old, new), None, 3).check()
+    assert not found.proved
+    assert found.status == ("unproved" if "far away" in name else "refuted"), found.message

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from math import gcd
+from fractions import Fraction
+from math import gcd, lcm
 from typing import Any
 
 from tegula.check.counters import OPPOSITE, Rounds, counted, leaves_at_the_top, settles
@@ -53,13 +54,16 @@ class Count:
 
     def growing(self, few: int) -> Count:
         """What of the count grows with how often loops run, without a common factor: how often a phase is waited for,
-        or arrived at, is seen in the launches that are unrolled. Loops that run `few` times more or less are alike."""
-        total = NOTHING
+        or arrived at, is seen in the launches that are unrolled. Loops that run `few` times more or less are alike, and
+        one that takes every n-th round of another is an n-th of it."""
+        total: dict[Product, Fraction] = {}
         for product, factor in self.parts:
-            total += Count(frozenset({(_roughly(product, few), factor)}))
-        rest = {p: f for p, f in total.parts if any(atom[0] not in BOUNDED for atom, _ in p)}
-        common = gcd(*rest.values())
-        return Count(frozenset((p, f // common) for p, f in rest.items()))
+            alike, share = _roughly(product, few)
+            total[alike] = total.get(alike, Fraction(0)) + factor * share
+        rest = {p: f for p, f in total.items() if f and any(atom[0] not in BOUNDED for atom, _ in p)}
+        whole = lcm(*(f.denominator for f in rest.values()))
+        common = gcd(*(int(f * whole) for f in rest.values()))
+        return Count(frozenset((p, int(f * whole) // common) for p, f in rest.items()))
 
 
 CONDITIONS = ("positive", "zero", "condition")
@@ -87,18 +91,23 @@ def _times(p: Product, q: Product) -> Product:
     return frozenset((a, n) for a, n in powers.items() if not (a[0] == "positive" and a[1] in spans))
 
 
-def _roughly(product: Product, few: int) -> Product:
-    """How often a single loop runs, give or take a few rounds."""
+def _roughly(product: Product, few: int) -> tuple[Product, Fraction]:
+    """How often a single loop runs, give or take a few rounds, as a part of how often another one runs."""
+    whole = Fraction(1)
     loops = [(atom, n) for atom, n in product if atom[0] not in CONDITIONS]
     if len(loops) != 1 or loops[0][0][0] != "trips" or loops[0][1] != 1:
-        return product
+        return product, whole
     ((_, rounds, step), _) = loops[0]
     rest = Form(0, frozenset((_nearly(t, few), f) for t, f in rounds.terms))
     if abs(rounds.constant) <= few and rest.terms:
         rounds = rest
     if all(_is_few(t, f, few) for t, f in rounds.terms):
-        return frozenset((a, n) for a, n in product if a[0] in CONDITIONS)
-    return frozenset({*(x for x in product if x not in loops), (("trips", rounds, step), 1)})
+        return frozenset((a, n) for a, n in product if a[0] in CONDITIONS), whole
+    part = quotient(rounds) if len(product) == 1 else None
+    if part is not None and abs(part[0].constant) <= few * part[1]:
+        rounds, share = part[0] - constant(part[0].constant), Fraction(1, part[1])
+        return frozenset({(("trips", rounds.divided(rounds.content), step), 1)}), share * rounds.content
+    return frozenset({*(x for x in product if x not in loops), (("trips", rounds, step), 1)}), whole
 
 
 def _nearly(term: Term, few: int) -> Term:

@@ -243,6 +243,8 @@ class Forms:
     def rest(self, op: Op) -> Form:
         """Of a division that rounds towards 0: of a negative number it is not positive."""
         a, b = (self.of(v) for v in op.operands)
+        if b.number == 1:
+            return Form()
         known = _is_int(op.result) and b.number is not None and b.number > 0
         return of_term(Term("mod", (a, b))) if known else self._opaque(op)
 

@@ -184,8 +184,11 @@ class _Check:
             self._rounds(op)
 
     def _never(self, op: Op, region: Region) -> bool:
-        """Whether a branch is never taken, whatever the launch."""
-        holds = self.forms.truth(op.operands[0]) if op.NAME == "if" else None
+        """Whether a branch is never taken, or a loop never run, whatever the launch."""
+        if op.NAME != "if":
+            limit = self._most_rounds(op)
+            return limit is not None and limit <= 0
+        holds = self.forms.truth(op.operands[0])
         return holds is not None and holds is not (region is op.regions[0])
 
     def _rounds(self, op: Op) -> None:
@@ -197,13 +200,18 @@ class _Check:
             or rounds > max((n for _, n, _ in self.barriers), default=1)
         ):
             return
-        loop = counted(self.forms, op)
-        limit = most(loop.span) if loop is not None else None
-        if loop is not None and limit is not None and limit <= rounds * (loop.step.number or 1):
+        limit = self._most_rounds(op)
+        if limit is not None and limit <= rounds:
             return
         raise Unproved(
             "unreached", f"no launch that was tried runs this loop more than {rounds} times", op.loc, SIMPLE
         )
+
+    def _most_rounds(self, op: Op) -> int | None:
+        """How often a loop runs at most, where its bounds say so."""
+        loop = counted(self.forms, op)
+        limit, step = (most(loop.span), loop.step.number) if loop is not None else (None, None)
+        return None if limit is None or not step or step < 0 else -(-limit // step)
 
 
 def _refuted(
