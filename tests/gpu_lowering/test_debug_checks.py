@@ -1,4 +1,4 @@
-"""What debug mode adds to kernels for GPUs."""
+"""What kernels for GPUs check of the promises of users, and what debug mode adds."""
 
 from __future__ import annotations
 
@@ -46,15 +46,19 @@ def rows(n: tg.array[int], out: tg.array[int]):
 def lowered(kernel: Any, numbers: list[int], debug: bool) -> tuple[Kernel, Distribution, Launch]:
     args = [tg.array(numbers, dtype=int), tg.zeros(len(numbers), dtype=int)]
     launch = tiled(kernel, args, (1,), len(numbers))
-    made = traced(kernel, args, launch.dims, launch.block_dim)
+    return *distributed(launch, debug), launch
+
+
+def distributed(launch: Launch, debug: bool, arch: str = ARCH) -> tuple[Kernel, Distribution]:
+    made = traced(launch.kernel, launch.args, launch.dims, launch.block_dim)
     prepare(made)
-    return made, for_gpu(made, get_cuda_target(), debug=debug), launch
+    return made, for_gpu(made, get_cuda_target(arch), debug=debug)
 
 
-def reports(made: Kernel, parts: Distribution) -> list[str]:
+def reports(made: Kernel, parts: Distribution, debug: bool = True, arch: str = ARCH) -> list[str]:
     """What the code, which assembles, reports."""
-    code = lower_kernel(made, parts, get_cuda_target(), debug=True)
-    ptx.compile_cubin(compile_ptx(code.text, ARCH), ARCH)
+    code = lower_kernel(made, parts, get_cuda_target(arch), debug=debug)
+    ptx.compile_cubin(compile_ptx(code.text, arch), arch)
     return [site.kind for site in code.sites]
 
 
@@ -74,3 +78,40 @@ def test_operands_of_the_group_are_not_compared() -> None:
     made, parts, launch = lowered(rows, list(range(8)), debug=True)
     assert "uniform" not in reports(made, parts)
     assert run_lowered(made, parts, launch)[0][1].tolist() == [0, 1, 2, 3, 0, 0, 0, 0]
+
+
+@tg.kernel
+def piped(x: tg.array2d[float], out: tg.array2d[float]):
+    pipe = tg.tile_pipe(shape=(2, 8), dtype=float, stages=2)
+    with tg.ws(0):
+        tg.tile_pipe_load(pipe, x, offset=(1, 0), aligned=True)
+        tg.tile_pipe_load(pipe, x, bounds_check=False)
+    with tg.ws(1):
+        for _ in range(2):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe))
+
+
+@tg.kernel
+def in_products(a: tg.array2d[tg.float16], b: tg.array2d[tg.float16], c: tg.array2d[tg.float32]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(128, 128), dtype=tg.float32)
+    for k in range(a.shape[1] // 64):
+        x = tg.tile_load(a, shape=(128, 64), offset=(i * 128, k * 64), aligned=True)
+        y = tg.tile_load(b, shape=(64, 128), offset=(k * 64, j * 128))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, total, offset=(i * 128, j * 128), aligned=True)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_promises_of_copies_past_the_registers_are_checked(arch: str) -> None:
+    """Past them by threads, by bulk copies that the user asked for, and by those of automatic schedules."""
+    x = tg.zeros((8, 16))
+    a, c = tg.zeros((256, 256), dtype=tg.float16), tg.zeros((256, 256))
+    for launch, promises in (
+        (tiled(piped, [x, x], (1,), 256), 1),
+        (tiled(in_products, [a, a, c], (2, 2), 128), 2),
+    ):
+        found = reports(*distributed(launch, False, arch), False, arch)
+        assert found == ["misaligned"] * promises
+    found = reports(*distributed(tiled(piped, [x, tg.zeros((8, 16))], (1,), 256), True, arch), True, arch)
+    assert found == ["misaligned", "strided", "tile bounds", "tile bounds"]

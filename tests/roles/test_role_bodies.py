@@ -181,8 +181,8 @@ def prints(x: tg.array2d[float], n: int):
 
 
 def test_prints_of_roles(capsys: pytest.CaptureFixture[str]) -> None:
-    x = tg.clone(small_integers(3, 4), device="cpu")
-    tg.launch_tiled(prints, dim=2, inputs=[x, 3])
+    tg.launch_tiled(prints, dim=2, inputs=[small_integers(3, 4), 3])
+    tg.synchronize()
     out = capsys.readouterr().out
     assert out.count("load") == 6 and out.count("[[") == 6
 
@@ -201,9 +201,45 @@ def asserts(x: tg.array2d[float], n: int):
 
 
 def test_a_failed_assert_in_a_role() -> None:
-    x = tg.clone(small_integers(3, 4), device="cpu")
     with pytest.raises(tg.KernelAssertion):
-        tg.launch_tiled(asserts, dim=2, inputs=[x, 3])
+        tg.launch_tiled(asserts, dim=2, inputs=[small_integers(3, 4), 3])
+        tg.synchronize()
+
+
+def test_debug_mode_finds_what_leaves_an_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    @tg.kernel
+    def unchecked(x: tg.array2d[float], out: tg.array2d[float]):
+        pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
+        with tg.ws(0):
+            tg.tile_pipe_load(pipe, x, offset=(8, 0), bounds_check=False)
+        with tg.ws(1):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe))
+
+    x, out = small_integers(8, N), tg.zeros((8, N))
+    monkeypatch.setattr(tg.config, "mode", "debug")
+    with pytest.raises(tg.OutOfBounds, match="leaves 'x'"):
+        tg.launch_tiled(unchecked, dim=1, inputs=[x, out])
+        tg.synchronize()
+
+
+@pytest.mark.parametrize("column", [0, 4, 1])
+def test_a_load_that_promises_alignment(column: int) -> None:
+    @tg.kernel
+    def promised(x: tg.array2d[float], out: tg.array2d[float], column: int):
+        pipe = tg.tile_pipe(shape=(2, 8), dtype=float, stages=2)
+        with tg.ws(0):
+            tg.tile_pipe_load(pipe, x, offset=(1, column), aligned=True)
+        with tg.ws(1):
+            tg.tile_store(out, tg.tile_pipe_pop(pipe))
+
+    x, out = small_integers(8, 2 * N), tg.zeros((8, 2 * N))
+    if column % 4:
+        with pytest.raises(tg.BrokenPromise, match="not 16-byte aligned"):
+            tg.launch_tiled(promised, dim=1, inputs=[x, out, column])
+            tg.synchronize()
+        return
+    tg.launch_tiled(promised, dim=1, inputs=[x, out, column])
+    assert np.array_equal(out.numpy()[:2, :8], x.numpy()[1:3, column : column + 8])
 
 
 TYPES = [tg.float16, tg.bfloat16, tg.float32, tg.float64, tg.int8, tg.int32, tg.uint64, tg.bool]

@@ -20,6 +20,7 @@ from tegula.backend.loader import undefined_symbols
 from tegula.backend.switch import switch_text
 from tegula.target import get_target
 
+pytestmark = pytest.mark.cpu
 N = 16
 
 
@@ -174,24 +175,6 @@ def test_a_kernel_without_pipes_reports_nothing() -> None:
     assert (out.numpy() == 1).all() and not filled.compiled[-1].sites
 
 
-def test_debug_mode_finds_what_leaves_an_array() -> None:
-    @tg.kernel
-    def unchecked(x: tg.array2d[float], out: tg.array2d[float]):
-        pipe = tg.tile_pipe(shape=(1, N), dtype=float, stages=2)
-        with tg.ws(0):
-            tg.tile_pipe_load(pipe, x, offset=(8, 0), bounds_check=False)
-        with tg.ws(1):
-            tg.tile_store(out, tg.tile_pipe_pop(pipe))
-
-    x, out = on_cpu(8, N)
-    before, tg.config.mode = tg.config.mode, "debug"
-    try:
-        with pytest.raises(tg.OutOfBounds, match="leaves 'x'"):
-            tg.launch_tiled(unchecked, dim=1, inputs=[x, out])
-    finally:
-        tg.config.mode = before
-
-
 STUCK = """
 import tegula as tg
 
@@ -206,25 +189,6 @@ try:
 except tg.Deadlock:
     print("found")
 """
-
-
-@pytest.mark.parametrize("column", [0, 4, 1])
-def test_a_load_that_promises_alignment(column: int) -> None:
-    @tg.kernel
-    def promised(x: tg.array2d[float], out: tg.array2d[float], column: int):
-        pipe = tg.tile_pipe(shape=(2, 8), dtype=float, stages=2)
-        with tg.ws(0):
-            tg.tile_pipe_load(pipe, x, offset=(1, column), aligned=True)
-        with tg.ws(1):
-            tg.tile_store(out, tg.tile_pipe_pop(pipe))
-
-    x, out = on_cpu(8, N)
-    if column % 4:
-        with pytest.raises(tg.BrokenPromise, match="not 16-byte aligned"):
-            tg.launch_tiled(promised, dim=1, inputs=[x, out, column])
-        return
-    tg.launch_tiled(promised, dim=1, inputs=[x, out, column])
-    assert np.array_equal(out.numpy()[:2, :8], x.numpy()[1:3, column : column + 8])
 
 
 def test_a_deadlock_of_many_blocks_ends_at_once(tmp_path: Path) -> None:

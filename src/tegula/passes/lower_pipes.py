@@ -315,6 +315,7 @@ class _Lowering:
     def load(self, build: Builder, op: Op) -> None:
         pipe, array, *offsets = op.operands
         made = self.pipes[pipe]
+        promises = {k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}
         if made.bulk:
             count = self.counts[made.leader, "fill"]
             if op in self.first:
@@ -323,22 +324,23 @@ class _Lowering:
                 size = self.pipes[made.leader].bytes
                 build.insert(MbarrierExpect([made.full, count.stage], [], {"bytes": size}))
             view = self._view(build, pipe, count.stage)
-            attrs = {"rounds": made.rounds}
+            attrs = {"rounds": made.rounds, **promises}
             build.insert(BulkLoad([view, made.full, count.stage, array, *offsets], [], attrs))
             if op in self.last:
                 self._advance(build, (made.leader, "fill"))
             return
-        attrs = {k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}
         if self._copies_past_registers(made):
             stage, view = self._free(build, pipe)
-            build.insert(AsyncCopy([view, array, *offsets], [], {**attrs, "ahead": False}))
+            build.insert(AsyncCopy([view, array, *offsets], [], {**promises, "ahead": False}))
             build.insert(AsyncCommit())
             build.insert(AsyncWait([made.ring], [], {"pending": 0}))
             self._arrived(build, pipe, stage)
             return
         t = made.type
         zero = build.insert(S.Const([], [t.dtype], {"type": t.dtype, "value": 0})).result
-        loaded = TileLoad([array, zero, *offsets], [TileType(t.dtype, t.shape)], {"shape": t.shape, **attrs})
+        loaded = TileLoad(
+            [array, zero, *offsets], [TileType(t.dtype, t.shape)], {"shape": t.shape, **promises}
+        )
         self._filled(build, pipe, build.insert(loaded).result)
 
     def _copies_past_registers(self, pipe: _Pipe) -> bool:

@@ -77,7 +77,8 @@ def _rewrite(region: Region, stores: list[Op], groups: int) -> None:
             buffers[piece].name = "staging"
         assert op.parent is not None
         operands = [buffers[piece], op.operands[0], op.operands[1], *op.operands[2:]]
-        copy = BulkStore(operands, [], {"adds": isinstance(op, TileAtomic)}, [], op.loc)
+        promises = {k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}
+        copy = BulkStore(operands, [], {"adds": isinstance(op, TileAtomic), **promises}, [], op.loc)
         copy.parent = op.parent
         op.parent.ops[op.parent.ops.index(op)] = copy
     for op in made.ops:

@@ -259,7 +259,8 @@ class _Walk:
         if s.line_table:
             self.code.mark = s.line_table.mark(op.loc)
         if op.attrs.get("aligned") or (s.debug and op.attrs.get("bounds_check") is False):
-            when(s, self._first_lane(), lambda: check_access(s, op))
+            promised = _between_array_and_registers(op)
+            when(s, self._first_lane(), lambda: check_access(s, promised))
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)
@@ -691,6 +692,19 @@ class _Walk:
                 when(s, s.holds(layout, r), record)
 
         when(s, s.owner(layout), act)
+
+
+def _between_array_and_registers(op: Op) -> Op:
+    """The load or store that a copy from or to shared memory stands for: what promises were made of."""
+    if isinstance(op, BulkStore):
+        return TileStore(op.operands[1:], [], op.attrs, [], op.loc)
+    if not isinstance(op, AsyncCopy | BulkLoad):
+        return op
+    buffer, at = op.operands[0].type, 1 if isinstance(op, AsyncCopy) else 3
+    assert isinstance(buffer, BufType)
+    zero, tile = Value(buffer.dtype, None), TileType(buffer.dtype, buffer.shape)
+    operands = [op.operands[at], zero, *op.operands[at + 1 :]]
+    return TileLoad(operands, [tile], {**op.attrs, "shape": tile.shape}, [], op.loc)
 
 
 def _aligned(buffer: Value) -> bool:
