@@ -40,6 +40,11 @@ def test_first(): pass
 def test_endless(): time.sleep(600)
 def test_then(): pass
 """,
+    "test_long.py": """
+@pytest.mark.seconds(9)
+@pytest.mark.parametrize("k", range(3))
+def test_one(k): pass
+""",
     "test_crash.py": """
 import os
 def test_gone(): os._exit(7)
@@ -51,7 +56,8 @@ def test_there(): pass
 @pytest.fixture(scope="module")
 def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("pretended")
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a pretended one\n")
+    markers = ["gpu: on a pretended one", "seconds(n): that it takes"]
+    (folder / "pytest.ini").write_text("\n  ".join(["[pytest]\nmarkers =", *markers]))
     for name, text in FILES.items():
         (folder / name).write_text("import pytest\npytestmark = pytest.mark.gpu\n" + text)
     (folder / "test_cpu.py").write_text("def test_elsewhere(): assert False\n")
@@ -102,7 +108,7 @@ def test_tests_of_a_process_that_is_lost_go_on_in_another(summary: dict[str, Any
 
 def test_every_test_has_a_result(summary: dict[str, Any]) -> None:
     assert summary["counts"] == {
-        "passed": 5 + 1 + 2 + 2 + 1,
+        "passed": 5 + 1 + 2 + 2 + 1 + 3,
         "skipped": 1,
         "failed": 5,
         "hung": 1,
@@ -110,6 +116,11 @@ def test_every_test_has_a_result(summary: dict[str, Any]) -> None:
     }
     assert outcomes(summary, "test_cpu.py") == {}
     assert sum(f["file"] == "test_good.py" for f in summary["files"]) == 2
+
+
+def test_what_takes_long_begins_in_processes_of_its_own(summary: dict[str, Any]) -> None:
+    assert next(f["file"] for f in summary["files"]) == "test_long.py"
+    assert sum(f["file"] == "test_long.py" for f in summary["files"]) == 2
 
 
 def test_failures_are_grouped_by_what_they_say(summary: dict[str, Any]) -> None:

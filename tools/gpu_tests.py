@@ -1,7 +1,8 @@
 """Runs the tests that need a GPU: `python tools/gpu_tests.py --jobs 12 [files or folders]`.
 
 A fault ends a process's use of the GPU, and all its later tests with it; a kernel may also never end. So the tests of
-each file run in processes of their own, up to `--most` in one. After a fault, a crash, or a test that takes longer than
+each file run in processes of their own, as many in one as take about `TOGETHER` seconds, those that take the longest
+first (`@pytest.mark.seconds(20)` says how long a test takes). After a fault, a crash, or a test that takes longer than
 `--limit` seconds, a fresh process goes on with the tests that are left. Prints failures in groups of equal messages,
 and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there was none to run.
 
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -35,6 +36,8 @@ FAULT = re.compile(
 FINDINGS = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: ([1-9]\d*) .*$", re.MULTILINE)
 """What a sanitizer says at the end if it has found something."""
 PAUSE = 0.05
+USUAL, SLOW, TOGETHER = 0.3, 2.0, 20.0
+"""Seconds: of a test that says nothing, of one that is marked as slow, of all tests in one process."""
 GOOD = ("passed", "skipped")
 
 
@@ -51,10 +54,12 @@ class Result:
 
 @dataclass
 class Piece:
-    """Tests of one file that run in one process, as long as nothing goes wrong. `spent`: seconds, all processes."""
+    """Tests of one file that run in one process, as long as nothing goes wrong. `expected`: seconds; `spent`: seconds,
+    all processes."""
 
     file: str
-    tests: list[str]
+    tests: list[str] = field(default_factory=list[str])
+    expected: float = 0.0
     results: list[Result] = field(default_factory=list[Result])
     spent: float = 0.0
     processes: int = 0
@@ -75,7 +80,7 @@ class Recorder:
         self.to.flush()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.tell({"tests": [item.nodeid for item in session.items]})
+        self.tell({"tests": {item.nodeid: _expected(item) for item in session.items}})
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self.session = session
@@ -95,6 +100,14 @@ class Recorder:
         self.tell(asdict(result))
         if result.outcome == "failed" and FAULT.search(result.message):
             self.session.shouldstop = "the GPU is lost to this process"
+
+
+def _expected(item: pytest.Item) -> float:
+    """Seconds that a test takes on a GPU, more or less."""
+    told = item.get_closest_marker("seconds")
+    if told is not None:
+        return float(told.args[0])
+    return SLOW if item.get_closest_marker("slow") is not None else USUAL
 
 
 def _message(report: pytest.TestReport) -> str:
@@ -133,23 +146,29 @@ def lines(report: Path, begin: int) -> tuple[list[dict[str, Any]], int]:
     return [json.loads(line) for line in whole.splitlines()], begin + len(whole.encode())
 
 
-def collected(places: Sequence[str], marker: str, folder: Path) -> list[str]:
-    """The names of all tests; RuntimeError where pytest cannot tell."""
+def collected(places: Sequence[str], marker: str, folder: Path) -> dict[str, float]:
+    """The names of all tests, and the seconds that each should take; RuntimeError where pytest cannot tell."""
     report, log = folder / "collected", folder / "collected.log"
     status = started(report, log, ["--collect-only", "-m", marker, *places]).wait()
-    found = [test for line in lines(report, 0)[0] for test in line.get("tests", ())]
+    found = {test: s for line in lines(report, 0)[0] for test, s in line.get("tests", {}).items()}
     if status not in (0, 5):
         raise RuntimeError(log.read_text(errors="replace"))
     return found
 
 
-def pieces(tests: Sequence[str], most: int) -> list[Piece]:
-    """The tests by files, large files cut; those with the most tests first."""
-    files: dict[str, list[str]] = {}
-    for test in tests:
-        files.setdefault(test.split("::")[0], []).append(test)
-    cut = [Piece(file, all_[k : k + most]) for file, all_ in files.items() for k in range(0, len(all_), most)]
-    return sorted(cut, key=lambda piece: -len(piece.tests))
+def pieces(tests: Mapping[str, float], most: int) -> list[Piece]:
+    """The tests by files, long files cut; those that take the longest first."""
+    cut: list[Piece] = []
+    open_: dict[str, Piece] = {}
+    for test, seconds in tests.items():
+        file = test.split("::")[0]
+        piece = open_.get(file)
+        if piece is None or len(piece.tests) >= most or piece.expected + seconds > TOGETHER:
+            piece = open_[file] = Piece(file)
+            cut.append(piece)
+        piece.tests.append(test)
+        piece.expected += seconds
+    return sorted(cut, key=lambda piece: -piece.expected)
 
 
 def run(piece: Piece, folder: Path, limit: float, end: float, under: Sequence[str] = ()) -> Piece:
@@ -233,7 +252,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=4, help="processes at once")
     parser.add_argument("--limit", type=float, default=150.0, help="seconds for a test")
     parser.add_argument("--seconds", type=float, default=540.0, help="seconds for all tests")
-    parser.add_argument("--most", type=int, default=150, help="tests in one process")
+    parser.add_argument("--most", type=int, default=150, help="the most tests in one process")
     parser.add_argument("--marker", default="gpu", help="what pytest -m selects")
     parser.add_argument("--under", type=shlex.split, default=[], help="a command to run the tests under")
     parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="where the results go")

@@ -1,4 +1,4 @@
-"""Generated programs: the CPU gives exactly what the interpreter gives.
+"""Generated programs: the device gives exactly what the interpreter gives.
 
 TEGULA_GENERATED sets the number of programs (500)."""
 
@@ -19,7 +19,7 @@ from run_program import compare
 import tegula as tg
 
 PROGRAMS = int(os.environ.get("TEGULA_GENERATED", "500"))
-SHARDS = 2
+SHARDS = 4
 REFUSALS = 0.1
 """The largest share of programs that may be refused: the generator means to write right ones."""
 
@@ -107,8 +107,9 @@ def run_shard(shard: int, count: int) -> tuple[Counter[str], Counter[str]]:
     return seen, outcomes
 
 
+@pytest.mark.seconds(35)
 @pytest.mark.parametrize("shard", range(SHARDS))
-def test_cpu_equals_interpreter(shard: int) -> None:
+def test_the_device_equals_the_interpreter(shard: int) -> None:
     seen, outcomes = run_shard(shard, max(1, PROGRAMS // SHARDS))
     total = outcomes.total()
     print(f"shard {shard}: {dict(outcomes)}; " + ", ".join(f"{k} {v}" for k, v in sorted(seen.items())))

@@ -8,5 +8,5 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [
     str(HERE),
-    *(str(HERE.parent / name) for name in ("backend", "semantics", "gpu_lowering", "kernels")),
+    *(str(HERE.parent / name) for name in ("backend", "semantics", "gpu_lowering", "kernels", "stdlib")),
 ]

@@ -19,6 +19,7 @@ FORWARD = ("merged-shared-tiles", "unordered-access", "divergent-cooperative-op"
 """What a compiler may answer to the program itself."""
 
 
+@pytest.mark.seconds(20)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)

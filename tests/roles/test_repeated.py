@@ -18,6 +18,7 @@ SECONDS = 120
 LAUNCHES = {"cpu": 2, "cuda:0": 200}
 
 
+@pytest.mark.seconds(7)
 @pytest.mark.parametrize("case", repeated.CASES)
 def test_all_launches_are_right(case: str, on_device: str) -> None:
     command = [sys.executable, repeated.__file__, case, on_device, str(LAUNCHES[on_device])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ KINDS: dict[Any, tuple[Any, Any]] = {
     np.float64: (tg.float64, np.uint64),
 }
 PRECISION = 140
+FEW, MANY, STRIDE = 2500, 30_000, 509
+"""How many arguments are drawn, and which of all numbers of float32 are taken."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,22 @@ CASES: dict[str, Case] = {
     "degrees": Case(mpmath.degrees, AROUND),
     "radians": Case(mpmath.radians, AROUND),
 }
+
+HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "exp": ((-5.1680274, 16.3178825), (0.35837270876317895,)),
+    "log": ((1.3982705, 0.69967180), (0.6290095269021256,)),
+    "sin": ((59593164.0,), (-0.7997981573475374,)),
+    "tan": ((6.703174451449739e34, 2.3977228737550746e18), (9.232298414492164e157,)),
+    "atan": ((0.4435819, -0.43404886), (-0.4981853617702809,)),
+    "tanh": ((-0.62892711, 0.62711590), (0.6395125297993229,)),
+    "erfc": ((0.55113655, -0.43964866), (3.2763323263525344, 0.5001906808085379)),
+    "erfinv": (
+        (-0.033034340, 0.13897336),
+        (0.07021472253418362, 0.9952323860237174, 0.9951870593610326, 0.9999999719508067),
+    ),
+    "degrees": ((2.355274432867866e-40,), (6.552436000461066e-309,)),
+}
+"""Arguments, for float32 and float64, that longer searches found to be the hardest, or once beyond the promise."""
 
 
 def arguments(ranges: tuple[Range, ...], kind: Any, count: int, seed: int) -> np.ndarray:
@@ -136,12 +154,17 @@ def inverse_error(found: np.generic, x: mpf) -> float:
 
 def measure(name: str, kind: Any, count: int, seed: int = 1) -> tuple[float, list[float]]:
     """The largest error over about `count` arguments, and the arguments it was found at."""
+    return largest_error(name, operands(name, kind, count, seed))
+
+
+def operands(name: str, kind: Any, count: int, seed: int = 1) -> list[np.ndarray]:
+    """About `count` arguments of a function."""
     case = CASES[name]
-    operands = [arguments(case.ranges, kind, count, seed)]
+    drawn = [arguments(case.ranges, kind, count, seed)]
     if case.second:
-        operands.append(arguments(case.second, kind, count, seed + 1))
-    length = min(x.size for x in operands)
-    return largest_error(name, [np.ascontiguousarray(x[:length]) for x in operands])
+        drawn.append(arguments(case.second, kind, count, seed + 1))
+    length = min(x.size for x in drawn)
+    return [np.ascontiguousarray(x[:length]) for x in drawn]
 
 
 def largest_error(name: str, operands: list[np.ndarray]) -> tuple[float, list[float]]:
@@ -194,18 +217,24 @@ def _is_settled(name: str, x: list[mpf], found: np.generic) -> bool:
 
 def sweep(name: str, stride: int) -> tuple[float, float]:
     """The largest error over every `stride`-th float32, against the float64 function; and where it was found."""
-    worst, at, chunk = 0.0, 0.0, stride << 22
-    for start in range(0, 2**32, chunk):
-        bits = np.arange(start, min(start + chunk, 2**32), stride, dtype=np.uint64).astype(np.uint32)
-        x = bits.view(np.float32)
-        x = x[np.isfinite(x)]
-        if not x.size:
-            continue
+    worst, at = 0.0, 0.0
+    for x in numbers(stride):
         errors = ulp_errors(applied(name, [x]), applied(name, [x.astype(np.float64)]))
         i = int(np.argmax(errors))
         if errors[i] > worst:
             worst, at = float(errors[i]), float(x[i])
     return worst, at
+
+
+def numbers(stride: int) -> Iterator[np.ndarray]:
+    """Every `stride`-th number of float32, in parts."""
+    chunk = stride << 22
+    for start in range(0, 2**32, chunk):
+        bits = np.arange(start, min(start + chunk, 2**32), stride, dtype=np.uint64).astype(np.uint32)
+        x = bits.view(np.float32)
+        x = x[np.isfinite(x)]
+        if x.size:
+            yield x
 
 
 def ulp_errors(found: np.ndarray, exact: np.ndarray) -> np.ndarray:

@@ -1,0 +1,40 @@
+"""Every function of the library gives the same bits on a GPU as on the CPU, whose errors are measured: the arguments
+are those of tests/stdlib/test_exact_accuracy.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import same_bits
+from measured import CASES, FEW, HARD, MANY, STRIDE, applied, numbers, operands
+
+import tegula as tg
+
+
+def compare(name: str, *drawn: list[np.ndarray]) -> None:
+    """The function of each of these lists of operands."""
+    for arguments in drawn:
+        with tg.ScopedDevice("cpu"):
+            wanted = applied(name, arguments)
+        with tg.ScopedDevice("cuda:0"):
+            found = applied(name, arguments)
+        same_bits(found, wanted, name)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CASES)
+def test_drawn_arguments(name: str, kind: Any) -> None:
+    compare(name, operands(name, kind, FEW), operands(name, kind, MANY, seed=2))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", HARD)
+def test_hard_arguments(name: str, kind: Any) -> None:
+    compare(name, [np.array(HARD[name][kind is np.float64], kind)])
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.second])
+def test_the_whole_of_float32(name: str) -> None:
+    compare(name, *([x] for x in numbers(STRIDE)))
