@@ -74,6 +74,11 @@ class CudaTarget:
         return self.tensor_cores in ("wgmma", "tcgen05")
 
     @property
+    def overlaps_launches(self) -> bool:
+        """Whether a kernel may start while the one before ends, and wait for its results itself."""
+        return self.capability >= (9, 0)
+
+    @property
     def capability(self) -> tuple[int, int]:
         """The least compute capability that runs its code."""
         number = int("".join(c for c in self.arch if c.isdigit()))

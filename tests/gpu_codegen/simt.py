@@ -327,6 +327,7 @@ class _Block:
         else:
             known = (
                 "fence.",
+                "griddepcontrol.",
                 "setmaxnreg.",
                 "cp.async.bulk.wait_group",
                 "cp.async.bulk.commit_group",

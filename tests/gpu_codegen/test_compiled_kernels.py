@@ -101,7 +101,7 @@ def test_for_hopper(name: str) -> None:
 @pytest.mark.parametrize("name", ["row_sum", "softmax", "product", "lanes", "scanned"])
 def test_for_other_generations(name: str, arch: str) -> None:
     kernel, args, dims, threads, *_ = KERNELS[name]
-    _, made = assembled(lowered(kernel, args, dims, threads), arch)
+    _, made = assembled(lowered(kernel, args, dims, threads, arch=arch), arch)
     assert made.spill_bytes == 0
 
 

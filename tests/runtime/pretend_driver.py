@@ -20,6 +20,8 @@ ATTRIBUTES = {75: 9, 76: 0, 16: 132, 39: 2048, 81: 233472, 82: 65536, 38: 50 << 
 INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, CAPTURE_UNSUPPORTED = 1, 201, 400, 600, 900
 LEGACY = 1
 REGISTERS = 4
+PROGRAMMATIC_SERIALIZATION = 6, 1
+"""An attribute of a launch and its value, as the driver numbers them."""
 REGISTER_COUNT = b"\x04\x2f\x08\x00"
 """An attribute with a value of 8 bytes: the function's symbol and its registers."""
 Kernel = Callable[[int, int, bytes], int | None]
@@ -57,6 +59,8 @@ class PretendDriver:
         self.devices = devices
         self.calls: list[str] = []
         self.launches: list[tuple[int, int, int, int]] = []
+        self.early: list[bool] = []
+        """Of each launch, whether it may start while the kernel before it ends."""
         self.kernels: dict[str, Kernel] = {f"copy{n}": copy_kernel(n) for n in (1, 2, 4, 8)}
         self.memory: dict[int, Any] = {}
         self.owners: dict[int, int] = {}
@@ -209,7 +213,7 @@ class PretendDriver:
 
     def LaunchKernelEx(self, configuration: int, function: int, parameters: int, extra: None) -> int | None:
         fields = CONFIGURATION.unpack(ctypes.string_at(configuration, CONFIGURATION.size))
-        blocks, _, _, threads, _, _, shared, stream, _, _ = fields
+        blocks, _, _, threads, _, _, shared, stream, attributes, count = fields
         (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
         name = self.handles[function]
         size = ARGUMENTS.size if name.startswith("copy") else 512
@@ -217,6 +221,9 @@ class PretendDriver:
         if self.current is None:
             return INVALID_CONTEXT
         self.launches.append((blocks, threads, shared, stream))
+        found = [struct.unpack_from("<I4xI", ctypes.string_at(attributes + 72 * k, 72)) for k in range(count)]
+        assert set(found) <= {PROGRAMMATIC_SERIALIZATION}
+        self.early.append(bool(found))
         return self.do(stream, lambda: self.kernels[name](blocks, threads, data))
 
     # Streams, events, graphs -----------------------------------------------------------------------------------------

@@ -196,6 +196,28 @@ def test_launches_go_to_the_chosen_stream(driver: PretendDriver) -> None:
     assert [x[3] for x in driver.launches] == [first.handle, second.handle, 1]
 
 
+def test_kernels_start_while_those_before_them_end(driver: PretendDriver) -> None:
+    """Only kernels that wait by themselves, in streams that are known not to be recorded."""
+    own, foreign = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    others = tg.Stream("cuda:0", cuda_stream=foreign.handle)
+    a, b, c = arrays()
+    tg.launch(add, 1000, [a, b, c])
+    tg.launch(add, 1000, [a, b, c])
+    tg.launch(add, 1000, [a, b, c], stream=own)
+    assert driver.early == [True] * 3
+    tg.launch(add, 1000, [a, b, c], stream=others)
+    with tg.ScopedCapture("cuda:0") as capture:
+        tg.launch(add, 1000, [a, b, c])
+    tg.capture_launch(capture.graph)
+    assert driver.early[3:] == [False] * 2
+
+
+def test_copies_start_when_kernels_have_ended(driver: PretendDriver) -> None:
+    a = tg.zeros((64, 64), device="cuda:0")
+    a[:, ::2].numpy()
+    assert driver.early and not any(driver.early)
+
+
 def test_streams_wait_for_each_other(driver: PretendDriver) -> None:
     first, second = tg.Stream("cuda:0"), tg.Stream("cuda:0")
     driver.calls.clear()

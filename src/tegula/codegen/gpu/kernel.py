@@ -13,6 +13,7 @@ from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once
 from tegula.codegen.gpu import access, exchange, schedule, wgmma
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.control import chosen, control, when
+from tegula.codegen.gpu.launches import start_next_launch, touches_arrays, wait_for_last_launch
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
@@ -202,8 +203,21 @@ class _Walk:
         s.lane = "%lane"
         self._parameters()
         s.present = self._present()
-        self.region(s.kernel.body)
+        self._body()
         schedule.fetch_maps(s)
+
+    def _body(self) -> None:
+        """The kernel, which waits for the results of the launches before as late as it can: when memory of arrays, or
+        what may use it, comes."""
+        s, waited = self.s, not self.s.gpu.overlaps_launches
+        if not waited:
+            start_next_launch(s)
+        for op in s.kernel.body.ops:
+            if not waited and (touches_arrays(op) or isinstance(op, Yield)):
+                wait_for_last_launch(s)
+                waited = True
+            if not isinstance(op, Yield):
+                self.op(op)
 
     def _parameters(self) -> None:
         """The argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for

@@ -56,6 +56,9 @@ class CudaCompiled:
     placed: bool = False
     """Whether they find their places in the launch by numbers of 32 bits."""
 
+    overlaps: bool = False
+    """Whether it waits for the launches before it by itself, and may start while they end."""
+
     launch = launch_on_device
 
 
@@ -109,6 +112,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "padding": maps_at(kernel) - argument_bytes(kernel),
         "schedule": built.verdict.summary(),
         "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
+        "overlaps": made_for.overlaps_launches,
         "placed": any(isinstance(op, BlockPlace) for op in kernel.walk()),
     }
     return Entry(metadata, made.code)
@@ -148,4 +152,5 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         if data["combined"]
         else None,
         placed=data["placed"],
+        overlaps=data["overlaps"],
     )

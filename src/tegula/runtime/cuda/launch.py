@@ -24,6 +24,14 @@ CONFIGURATION = struct.Struct("<7I4xQQI4x8x")
 the arguments begin."""
 CONFIGURATION_AT, ARGUMENTS = 64, 128
 """Where they lie in a thread's buffer, after the pointer to the arguments."""
+_ATTRIBUTE = struct.Struct("<I4xI60x")
+"""The driver's CUlaunchAttribute: its number, and its value."""
+_PROGRAMMATIC_SERIALIZATION = 6
+_early = ctypes.create_string_buffer(_ATTRIBUTE.pack(_PROGRAMMATIC_SERIALIZATION, 1), _ATTRIBUTE.size)
+EARLY = ctypes.addressof(_early), 1
+"""Where the attributes are, and how many, of a launch that may start while the kernel before it ends."""
+IN_ORDER = 0, 0
+"""No attributes: it starts when all that came before in the stream is complete."""
 MOST_CONFIGURATIONS = 256
 """Sizes of launches that a form remembers."""
 MOST_BYTES = 32764
@@ -47,10 +55,17 @@ _local = _Local()
 
 
 def enqueue(
-    stream: Stream, function: int, blocks: int, threads: int, shared_bytes: int, packed: bytes, name: str
+    stream: Stream,
+    function: int,
+    blocks: int,
+    threads: int,
+    shared_bytes: int,
+    packed: bytes,
+    name: str,
+    attributes: tuple[int, int] = IN_ORDER,
 ) -> None:
     """Put a kernel into a stream; it reads `packed` as its only argument. RunError if the driver refuses."""
-    configuration = CONFIGURATION.pack(blocks, 1, 1, threads, 1, 1, shared_bytes, stream.handle, 0, 0)
+    configuration = CONFIGURATION.pack(blocks, 1, 1, threads, 1, 1, shared_bytes, stream.handle, *attributes)
     _submit(stream.context, function, configuration + packed, name)
 
 
@@ -114,7 +129,8 @@ def _configuration(compiled: CudaCompiled, blocks: int) -> bytes:
     grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
     if len(known) >= MOST_CONFIGURATIONS:
         known.clear()
-    made = CONFIGURATION.pack(grid, 1, 1, compiled.threads, 1, 1, compiled.shared_bytes, LEGACY, 0, 0)
+    order = EARLY if compiled.overlaps else IN_ORDER
+    made = CONFIGURATION.pack(grid, 1, 1, compiled.threads, 1, 1, compiled.shared_bytes, LEGACY, *order)
     known[blocks] = made
     return made
 
@@ -143,7 +159,12 @@ def _launch(
     if reports is not None:
         packed = packed[: -len(NO_REPORT)] + struct.pack("<Q", reports.address)
     data = packed if compiled.maps is None else compiled.maps.appended(packed)
-    enqueue(stream, compiled.function, grid, compiled.threads, compiled.shared_bytes, data, compiled.name)
+    # Whether a stream of another library is being recorded would have to be asked for at every launch.
+    known = graph is None and (stream.owned or stream.handle == LEGACY)
+    order = EARLY if compiled.overlaps and known else IN_ORDER
+    enqueue(
+        stream, compiled.function, grid, compiled.threads, compiled.shared_bytes, data, compiled.name, order
+    )
     if reports is None:
         return
     if graph is not None:

@@ -1,0 +1,85 @@
+"""Launches that overlap: where kernels wait for those before them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from gpu_code import assembled, lowered
+
+import tegula as tg
+
+HALF = tg.bfloat16
+LET, WAIT = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
+MEMORY = re.compile(r"\b(ld\.global|st\.global|atom\.|red\.|cp\.async|cp\.reduce)")
+
+
+@tg.kernel
+def scale(x: tg.array1d[float], n: tg.array1d[int]):
+    i = tg.tid()
+    if i < n[0]:
+        x[i] = x[i] * 2.0
+
+
+@tg.kernel
+def count(n: tg.array1d[int]):
+    tg.atomic_add(n, 0, 1)
+
+
+@tg.kernel
+def nothing(n: int):
+    i = tg.tid()
+    m = i + n
+
+
+@tg.kernel
+def product(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], steps: tg.array1d[int]):
+    left = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
+    right = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
+    with tg.ws(0):
+        for k in range(steps[0]):
+            tg.tile_pipe_load(left, a, offset=(0, k * 64))
+            tg.tile_pipe_load(right, b, offset=(k * 64, 0))
+    with tg.ws(1):
+        total = tg.tile_zeros(shape=(64, 64))
+        for _k in range(steps[0]):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, tg.tile_astype(total, HALF))
+
+
+def text_of(kernel: Any, args: list[Any], threads: int, arch: str = "sm_90a") -> str:
+    text, made = assembled(lowered(kernel, args, (1,), threads, arch=arch), arch)
+    assert made.spill_bytes == 0
+    return text
+
+
+def arguments(kernel: Any) -> list[Any]:
+    n = tg.zeros(1, dtype=int)
+    matrices = [tg.zeros((256, 256), dtype=HALF) for _ in range(3)]
+    return {scale: [tg.zeros(256), n], count: [n], nothing: [1], product: [*matrices, n]}[kernel]
+
+
+@pytest.mark.parametrize("kernel", [scale, count, nothing, product], ids=lambda k: k.name)
+def test_a_kernel_waits_once_before_it_touches_memory(kernel: Any) -> None:
+    text = text_of(kernel, arguments(kernel), 256)
+    assert text.count(LET) == text.count(WAIT) == 1
+    assert text.index(LET) < text.index(WAIT)
+    found = MEMORY.search(text)
+    assert (found is None) == (kernel is nothing)
+    assert found is None or text.index(WAIT) < found.start()
+
+
+def test_barriers_are_made_before_the_wait() -> None:
+    text = text_of(product, arguments(product), 256)
+    assert text.rindex("mbarrier.init") < text.index("bar.sync") < text.index(WAIT)
+
+
+def test_every_thread_waits() -> None:
+    """Before threads part, so that the launch is complete only when those before it are."""
+    text = text_of(scale, arguments(scale), 256)
+    assert not re.search(r"@%?p\d+ bra", text[: text.index(WAIT)])
+
+
+def test_before_hopper_launches_do_not_overlap() -> None:
+    assert "griddepcontrol" not in text_of(scale, arguments(scale), 256, "sm_89")
