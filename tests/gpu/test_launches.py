@@ -53,6 +53,35 @@ def test_scalars_and_arrays() -> None:
     np.testing.assert_array_equal(y.numpy(), np.where(x < 900, 3 * x, x))
 
 
+@tg.kernel
+def turned_round(x: tg.array1d[float], y: tg.array1d[float], n: int):
+    i = tg.tid()
+    y[i] = x[n - 1 - i] + 1.0
+
+
+@pytest.mark.parametrize("n", [100, 1 << 14, 1 << 20, 1 << 23])
+def test_each_launch_sees_what_those_before_it_wrote(n: int) -> None:
+    """The first block of a launch reads what the last one of the launch before writes, and writes what it reads."""
+    x, y = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0")
+    for _ in range(200):
+        tg.launch(turned_round, n, [x, y, n])
+        x, y = y, x
+    assert (x.numpy() == 200).all()
+
+
+def test_launches_and_other_work_take_turns() -> None:
+    n = 1 << 20
+    x, y, other = tg.zeros(n, device="cuda:0"), tg.zeros(n, device="cuda:0"), tg.Stream("cuda:0")
+    for k in range(60):
+        stream = other if k % 5 == 4 else None
+        tg.launch(turned_round, n, [x, y, n], stream=stream)
+        x, y = y, x
+        if k % 3 == 0:
+            y.assign(x)
+            x, y = y, x
+    assert (x.numpy() == 60).all()
+
+
 def test_strided_arguments() -> None:
     data = np.arange(64 * 256, dtype=np.float32).reshape(256, 64) % 7
     a = tg.array(data, device="cuda:0")
