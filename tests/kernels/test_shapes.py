@@ -22,10 +22,12 @@ def chosen(m: int, n: int, k: int, machine: Machine = H200) -> Tile:
         ((8192, 8192, 8192), (128, 256)),
         ((8192, 8192, 1024), (128, 256)),
         ((16384, 4096, 4096), (128, 256)),
-        ((1024, 1024, 1024), (128, 64)),
+        ((1024, 1024, 1024), (64, 128)),
         ((2048, 2048, 2048), (128, 256)),
         ((512, 4096, 4096), (128, 128)),
-        ((128, 4096, 4096), (128, 64)),
+        ((128, 4096, 4096), (64, 64)),
+        ((64, 8192, 8192), (64, 64)),
+        ((16, 8192, 8192), (16, 64)),
     ],
 )
 def test_the_fastest_tiles_that_were_measured(shape: tuple[int, int, int], size: tuple[int, int]) -> None:
@@ -39,7 +41,13 @@ def test_thin_products_are_read_by_all_multiprocessors(rows: int) -> None:
     found = chosen(rows, 8192, 8192)
     blocks = -(-8192 // found.columns) * found.splits
     assert 0.9 * 132 <= blocks <= 132
-    assert shapes.seconds(rows, 8192, 8192, 2.0, 1.0, found, H200) < 1.1 * (8192 * 8192 * 2 / H200.memory)
+    assert shapes.seconds(rows, 8192, 8192, 2.0, 1.0, found, H200) < 1.2 * (8192 * 8192 * 2 / H200.memory)
+
+
+@pytest.mark.parametrize(("rows", "swapped"), [(1, True), (16, True), (20, True), (32, True), (64, False)])
+def test_rows_that_are_not_there_are_not_multiplied(rows: int, swapped: bool) -> None:
+    found = chosen(rows, 8192, 8192)
+    assert found.swapped == swapped and found.rows < rows + 16
 
 
 @pytest.mark.parametrize("shape", [(256, 256, 65536), (512, 512, 8192), (16, 4096, 16384), (16, 1024, 32768)])
@@ -57,7 +65,8 @@ def test_short_products_are_not_shared(shape: tuple[int, int, int]) -> None:
 
 def test_processors_share_no_tiles() -> None:
     for shape in ((16, 8192, 8192), (256, 256, 65536), (1000, 1000, 1000)):
-        assert chosen(*shape, cpu(2)).splits == 1
+        found = chosen(*shape, cpu(2))
+        assert found.splits == 1 and not found.swapped
     assert chosen(30, 30, 500, cpu(2))[:2] == (64, 64)
 
 

@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from pretend_driver import PretendDriver
 
+from tegula.kernels import operands
 from tegula.runtime import device
 from tegula.runtime.cuda import context, driver, maps, report, stream, strided
 
@@ -30,6 +31,7 @@ def forget() -> None:
             maps._nothings,
         ),
         device._cuda,
+        operands.kept.known,
     ):
         known.clear()
     context.attribute.cache_clear()

@@ -17,6 +17,8 @@ from tegula.kernels.operands import is_aligned, reachable
 @pytest.fixture
 def driver(pretended: PretendDriver) -> PretendDriver:
     pretended.kernels["kernel"] = lambda blocks, threads, data: None
+    for kernels in (gemm.product, gemm.summed):
+        kernels.cache_clear()
     return pretended
 
 
@@ -54,6 +56,23 @@ def test_blocks_share_tiles_where_there_are_few(driver: PretendDriver) -> None:
     matmul(on_gpu(16, 64), on_gpu(64, 128))
     shared, added, single = [launch[:2] for launch in driver.launches[-3:]]
     assert shared[0] > 32 and added == (256, gemm.THREADS) and single == (2, 256)
+
+
+def test_shares_take_memory_once(driver: PretendDriver) -> None:
+    """In the default stream, where calls follow each other; what is recorded, or goes to other streams, has its own."""
+    a, b, out = on_gpu(256, 8192), on_gpu(8192, 256), on_gpu(256, 256)
+
+    def taken() -> int:
+        driver.calls.clear()
+        matmul(a, b, out)
+        return driver.calls.count("cuMemAllocAsync")
+
+    assert [taken() for _ in range(3)] == [1, 0, 0]
+    with tg.ScopedStream(tg.Stream("cuda:0")):
+        assert [taken() for _ in range(2)] == [1, 1]
+    with tg.ScopedCapture("cuda:0"):
+        assert taken() == 1
+    assert taken() == 0
 
 
 def test_a_block_for_each_tile_of_queries(driver: PretendDriver) -> None:

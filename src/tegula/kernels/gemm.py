@@ -8,7 +8,16 @@ from typing import Any, NamedTuple
 
 import tegula as tg
 from tegula.kernels.activations import EXACT, SHORT
-from tegula.kernels.operands import empty, expect_apart, expect_shape, processors, reachable, seen, turned
+from tegula.kernels.operands import (
+    empty,
+    expect_apart,
+    expect_shape,
+    processors,
+    reachable,
+    scratch,
+    seen,
+    turned,
+)
 from tegula.kernels.shapes import Machine, Tile, candidates, choose, cpu, speed
 
 DTYPES = ("bfloat16", "float16", "float32", "float8_e4m3", "float8_e5m2")
@@ -56,8 +65,9 @@ class Epilogue(NamedTuple):
 def product(dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precision: str = "default") -> Any:
     """The kernel for operands of a type. `precision`: as tile_matmul takes it. With `splits` its output is the sums of
     each share, (splits, M, N) of float32, without an epilogue."""
-    rows, columns, depth, stages, groups, _, splits = tile
+    rows, columns, depth, stages, groups, _, splits, swapped = tile
     shape = (columns, depth) if transposed else (depth, columns)
+    sums = (columns, rows) if swapped else (rows, columns)
     biases = tg.array1d[Any] if epilogue.biased else int
     output = tg.array2d[epilogue.result] if splits == 1 else tg.array3d[tg.float32]
     across, finish = int(splits > 1), epilogue.function()
@@ -72,7 +82,7 @@ def product(dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precis
         width = (c.shape[across + 1] + columns - 1) // columns
         # What lies outside the operands is 0.
         steps = (a.shape[1] + depth * splits - 1) // (depth * splits)
-        with tg.role("fetch", warp_groups=1, registers=24):
+        with tg.role("fetch", warp_groups=1, registers=40):
             for i, j in tg.persistent_tiles((height, width * splits), raster=RASTER):
                 first = j // width * steps if splits > 1 else 0
                 column = j % width * columns if splits > 1 else j * columns
@@ -82,20 +92,25 @@ def product(dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precis
                         tg.tile_pipe_load(right, b, offset=(column, (first + k) * depth))
                     else:
                         tg.tile_pipe_load(right, b, offset=((first + k) * depth, column))
-        with tg.role("multiply", warp_groups=groups, registers=240):
+        with tg.role("multiply", warp_groups=groups, registers=232):
             for i, j in tg.persistent_tiles((height, width * splits), raster=RASTER):
-                total = tg.tile_zeros(shape=(rows, columns), dtype=tg.float32)
+                total = tg.tile_zeros(shape=sums, dtype=tg.float32)
                 for _k in range(steps):
-                    x = tg.tile_pipe_pop(left)
-                    if transposed:
-                        y = tg.tile_transpose(tg.tile_pipe_pop(right))
-                        tg.tile_matmul(x, y, total, precision=precision)
+                    x, y = tg.tile_pipe_pop(left), tg.tile_pipe_pop(right)
+                    if swapped and transposed:
+                        tg.tile_matmul(y, tg.tile_transpose(x), total, precision=precision)
+                    elif swapped:
+                        tg.tile_matmul(tg.tile_transpose(y), tg.tile_transpose(x), total, precision=precision)
+                    elif transposed:
+                        tg.tile_matmul(x, tg.tile_transpose(y), total, precision=precision)
                     else:
-                        tg.tile_matmul(x, tg.tile_pipe_pop(right), total, precision=precision)
+                        tg.tile_matmul(x, y, total, precision=precision)
+                # A copy: what tensor cores add to stays in registers, and what is transposed does not.
+                whole = tg.tile_transpose(total * 1.0) if swapped else total
                 if splits > 1:
-                    tg.tile_store(c[j // width], total, offset=(i * rows, j % width * columns))
+                    tg.tile_store(c[j // width], whole, offset=(i * rows, j % width * columns))
                 else:
-                    finish(total, bias, alpha, beta, c, i * rows, j * columns)
+                    finish(whole, bias, alpha, beta, c, i * rows, j * columns)
 
     return matmul
 
@@ -212,8 +227,7 @@ def _run(
         kernel = product(like.dtype, tile, transposed, epilogue, precision)
         tg.launch_tiled(kernel, blocks, [*operands, *rest], [out])
         return
-    # Rows that bulk copies can write.
-    shares = tg.empty((splits, m, ceil(n / 4) * 4), tg.float32, like.device)[:, :, slice(n)]
+    shares = scratch((splits, m, n), operands[0], like.device)
     kernel = product(like.dtype, tile, transposed, Epilogue(tg.float32), precision)
     tg.launch_tiled(kernel, blocks, [*operands, 0, 1.0, 0.0], [shares])
     grid = (m, ceil(n / WIDTH))

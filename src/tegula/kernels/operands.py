@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -101,6 +102,40 @@ def empty(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Any:
     if torch is not None and isinstance(like, torch.Tensor):
         return like.new_empty(shape, dtype=getattr(torch, str(dtype)))
     return tg.empty(shape, dtype, device)
+
+
+DEFAULT_STREAM = 1
+"""The driver's handle of a device's default stream."""
+MOST_SCRATCH = 4
+"""Arrays that a thread keeps."""
+
+
+class Scratch(threading.local):
+    """Arrays that calls in the default streams use one after the other, by device and shape."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Any] = {}
+
+
+kept = Scratch()
+
+
+def scratch(shape: tuple[int, int, int], like: Any, device: Any) -> Any:
+    """Memory of float32 for one call, uninitialised, with rows that bulk copies can write: a tensor if `like` is one of
+    PyTorch's, whose allocator is quick. Others take longer than the launches: a thread keeps those for its calls in the
+    default stream, which are done one after the other."""
+    padded, end = (*shape[:2], math.ceil(shape[2] / 4) * 4), slice(shape[2])
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(like, torch.Tensor):
+        return like.new_empty(padded, dtype=torch.float32)[:, :, end]
+    if device.is_cpu or tg.get_stream(device).cuda_stream != DEFAULT_STREAM:
+        return tg.empty(padded, tg.float32, device)[:, :, end]
+    made = kept.known.get((device, shape))
+    if made is None:
+        if len(kept.known) >= MOST_SCRATCH:
+            kept.known.clear()
+        made = kept.known[device, shape] = tg.empty(padded, tg.float32, device)[:, :, end]
+    return made
 
 
 @cache

@@ -11,7 +11,8 @@ import tegula as tg
 class Tile(NamedTuple):
     """How the output is cut: a block makes `rows` x `columns` of it at a time, in steps of `depth` of which `stages`
     are fetched ahead, by so many warp groups. `rate`: how fast a block multiplies, relative to the largest tile.
-    `splits`: how many blocks share the steps of one tile; their sums are added up afterwards, in order."""
+    `splits`: how many blocks share the steps of one tile; their sums are added up afterwards, in order. `swapped`:
+    the columns are rows of the tensor cores, which have at least 64: no work is done for rows that are not there."""
 
     rows: int
     columns: int
@@ -20,18 +21,20 @@ class Tile(NamedTuple):
     groups: int
     rate: float = 1.0
     splits: int = 1
+    swapped: bool = False
 
     def shared_by(self, splits: int) -> "Tile":
         """The same tile, whose steps so many blocks share."""
-        return Tile(*self[:-1], splits)
+        return Tile(*self[:6], splits, self.swapped)
 
 
 TENSOR_CORES = (
     Tile(128, 256, 64, stages=4, groups=2),
-    Tile(128, 128, 64, stages=5, groups=2, rate=0.97),
-    Tile(128, 64, 64, stages=6, groups=2, rate=0.92),
-    Tile(64, 128, 64, stages=6, groups=1, rate=0.8),
-    Tile(64, 64, 128, stages=6, groups=1, rate=0.6),
+    Tile(128, 128, 64, stages=6, groups=2, rate=0.97),
+    Tile(64, 128, 64, stages=8, groups=1, rate=0.97),
+    Tile(64, 64, 128, stages=6, groups=1, rate=0.8),
+    Tile(32, 64, 128, stages=9, groups=1, rate=0.5, swapped=True),
+    Tile(16, 64, 128, stages=11, groups=1, rate=0.3, swapped=True),
 )
 """For 16-bit operands; those of 8 and 32 bits have steps of as many bytes."""
 VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=4, groups=1, rate=0.7))
@@ -45,51 +48,58 @@ LEAST_STEPS = 4
 
 class Machine(NamedTuple):
     """What a device does in a second; the numbers are an H200's. `blocks`: that run side by side; `rate`: operations of
-    a block with 16-bit operands and the largest tile; `cache`, `memory`: bytes read by all blocks; `stream`: bytes of
-    memory that one block reads. `start`: seconds of a launch; `store`: of a block before and after its steps, and as
-    many again for a tile of 128 x 256; `second`: of the launch that adds up shares."""
+    a block with 16-bit operands and the largest tile; `fetch`: bytes that a block fetches; `cache`, `memory`: bytes
+    read by all blocks; `stream`: bytes of memory that one block reads. `start`: seconds of a launch; `store`: of a
+    block before and after its steps, and twice as many more for a tile of 128 x 256; `absent`: of 128 bytes of a row
+    that is not there, which a block fetches as zeros; `second`: of the launch that adds up shares."""
 
     blocks: int
-    rate: float = 6.5e12
-    cache: float = 10e12
+    rate: float = 6.4e12
+    fetch: float = 150e9
+    cache: float = 14e12
     memory: float = 4.3e12
-    stream: float = 55e9
-    start: float = 1.2e-6
+    stream: float = 62e9
+    start: float = 2.4e-6
     store: float = 0.4e-6
-    second: float = 2.5e-6
+    absent: float = 1.5e-9
+    second: float = 2.0e-6
 
 
 def cpu(cores: int) -> Machine:
     """A processor, on which only the products of whole tiles count: its rate does not matter, since no time is compared
     with it."""
-    return Machine(cores, 1.0, inf, inf, inf, 0.0, 0.0, inf)
+    return Machine(cores, 1.0, inf, inf, inf, inf, 0.0, 0.0, 0.0, inf)
 
 
 def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machine: Machine) -> float:
     """The time of an m x n product of k terms. `size`: bytes of an element; `speed`: of the units that multiply,
     relative to those of 16-bit operands."""
-    tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
+    high, wide = ceil(m / tile.rows), ceil(n / tile.columns)
+    tiles = high * wide * tile.splits
     waves, active = ceil(tiles / machine.blocks), min(tiles, machine.blocks)
     steps = ceil(ceil(k / tile.depth) / tile.splits)
     area, bytes_of_step = tile.rows * tile.columns, (tile.rows + tile.columns) * tile.depth * size
     multiply = waves * steps * 2 * area * tile.depth / (machine.rate * speed * tile.rate)
-    fetch = tiles * steps * bytes_of_step / machine.cache
+    fetch = max(waves * steps * bytes_of_step / machine.fetch, tiles * steps * bytes_of_step / machine.cache)
     stream = (m + n) * k * size / min(machine.memory, active * machine.stream)
+    absent = waves * steps * (tile.rows - m / high) * tile.depth * size / 128 * machine.absent if m else 0.0
     once = waves * machine.store * (1 + 2 * area / (128 * 256))
     shares = machine.second + 8 * tile.splits * m * n / machine.memory if tile.splits > 1 else 0.0
-    return machine.start + max(multiply, fetch, stream) + once + shares
+    return machine.start + max(multiply, fetch, stream) + absent + once + shares
 
 
 @lru_cache(maxsize=4096)
 def choose(
     m: int, n: int, k: int, size: float, speed: float, tiles: Sequence[Tile], machine: Machine
 ) -> Tile:
-    """The tile, with its splits, that is done first."""
+    """The tile, with its splits, that is done first. Processors neither share nor swap."""
+    on_gpu = machine.second < inf
     ways = [
         tile.shared_by(splits)
         for tile in tiles
         for splits in SPLITS
-        if splits == 1 or (k >= splits * LEAST_STEPS * tile.depth and machine.second < inf)
+        if (on_gpu or not tile.swapped)
+        and (splits == 1 or (on_gpu and k >= splits * LEAST_STEPS * tile.depth))
     ]
     return min(ways, key=lambda tile: seconds(m, n, k, size, speed, tile, machine))
 
