@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,8 +10,8 @@ import torch
 
 import tegula as tg
 from benchmarks import gpu_kernels as kernels
-from benchmarks.burst import compared, relative_error
-from benchmarks.measure import Row
+from benchmarks.burst import bursts, compared, relative_error
+from benchmarks.measure import TOLERANCE, Row
 
 SETS = 3
 """Sets of inputs in rotation; each is larger than the cache of the device."""
@@ -20,7 +20,10 @@ ROWS, WIDTH = 16384, 4096
 EPS = 1e-5
 THREADS, OTHERS = 128, (256, 512)
 """Size of the blocks that work on rows: the fastest for 16-bit floats, as good as any for others; and for the notes."""
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+DTYPES = {
+    **{dtype: getattr(torch, dtype) for dtype in ("float32", "bfloat16", "float64")},
+    "float8_e4m3": torch.float8_e4m3fn,
+}
 
 
 def random(shape: tuple[int, ...], dtype: str, seed: int) -> torch.Tensor:
@@ -251,15 +254,48 @@ def pipelining() -> Iterator[Row]:
     def run(kernel: Any, k: int) -> None:
         tg.launch_tiled(kernel, 1, arrays[k], block_dim=256)
 
-    errors: list[float] = []
-    for kernel in (kernels.sequential, kernels.pipelined):
+    def error_of(call: Callable[[int], object]) -> float:
         y[0].fill_(float("nan"))
-        run(kernel, 0)
-        errors.append(relative_error(y[0], wanted))
+        call(0)
+        torch.cuda.synchronize()
+        return relative_error(y[0], wanted)
+
+    ways = {kernel.name: partial(run, kernel) for kernel in (kernels.sequential, kernels.pipelined)}
+    errors = {name: error_of(way) for name, way in ways.items()}
+    note, peers = "", warp_pipelining(x, y)
+    if not peers:
+        note = "Warp is not installed"
     yield compared(
-        "the guide's pipelining 512x256", partial(run, kernels.pipelined),
-        {"sequential": partial(run, kernels.sequential)}, SETS, max(errors), "float32",
+        "the guide's pipelining 512x256", ways["pipelined"], {"sequential": ways["sequential"]}, SETS,
+        max(errors.values()), "float32", note=note,
     )  # fmt: skip
+    if not peers:
+        return
+    for name, peer in peers.items():
+        if not error_of(peer) <= TOLERANCE["float32"]:
+            raise AssertionError(f"{name} is wrong")
+    speeds = bursts(peers, SETS, 5)
+    fastest = min(peers, key=lambda name: speeds[name].median)
+    for name, way in ways.items():
+        yield compared(
+            f"the guide's pipelining 512x256, {name}", way, {fastest: peers[fastest], **peers}, SETS,
+            errors[name], "float32", 1.0,
+        )  # fmt: skip
+
+
+def warp_pipelining(
+    x: Sequence[torch.Tensor], y: Sequence[torch.Tensor]
+) -> dict[str, Callable[[int], object]]:
+    """The same kernels in the public Warp; none where it is not installed."""
+    try:
+        from benchmarks import warp_kernels
+    except ImportError:
+        return {}
+    made: dict[str, Callable[[int], object]] = {}
+    for name, kernel in warp_kernels.KERNELS.items():
+        launches = [warp_kernels.launch(kernel, a, b, 256) for a, b in zip(x, y, strict=True)]
+        made[name] = lambda k, launches=launches: launches[k]()
+    return made
 
 
 CASES: dict[str, Callable[[], Iterator[Row]]] = {

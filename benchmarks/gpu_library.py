@@ -61,6 +61,62 @@ def product(m: int, n: int, k: int, transposed: bool, threshold: float | None = 
     )  # fmt: skip
 
 
+def narrow_product(n: int, transposed: bool) -> Iterator[Row]:
+    """float8_e4m3 into bfloat16. The peer adds up as our kernels do, in the sums of the tensor cores; the note has its
+    speed where it adds them to others on the way. Both read B with K along rows, and transpose one that is not so."""
+    a, b = ([random((n, n), "float8_e4m3", seed + 9 * which) for seed in range(SETS)] for which in range(2))
+    c = [torch.full((n, n), float("nan"), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
+    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    one = torch.ones((), device="cuda")
+
+    def run(i: int) -> None:
+        kernels.matmul(*arrays[i], transpose_b=transposed)
+
+    def peer(fast: bool, i: int) -> None:
+        right = b[i].T if transposed else b[i].T.contiguous().T
+        torch._scaled_mm(
+            a[i], right, one, one, out_dtype=torch.bfloat16, use_fast_accum=fast, out=c[i]
+        )  # fmt: skip
+
+    exact = a[0].double() @ (b[0].T if transposed else b[0]).double()
+    run(0)
+    error = relative_error(c[0], exact)
+    peers = {"cuBLAS": partial(peer, True), "exact sums": partial(peer, False)}
+    theirs = []
+    for one_of_them in peers.values():
+        one_of_them(0)
+        theirs.append(f"{relative_error(c[0], exact):.2e}")
+    yield compared(
+        product_name(n, n, n, transposed, "float8_e4m3"), run, peers, SETS, error, "bfloat16",
+        0.93 if transposed else None, 2 * n**3 / 1e12, "TFLOP/s", note=f"errors of the peers {', '.join(theirs)}",
+    )  # fmt: skip
+
+
+def rounded_product(n: int, transposed: bool) -> Iterator[Row]:
+    """float32 through tensor cores, which read it rounded to tf32. Ours read B with K along rows, and transpose one
+    that is not so."""
+    a, b = ([random((n, n), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
+    c = [poisoned(t) for t in a]
+    arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
+    right = [t.T if transposed else t for t in b]
+
+    def run(i: int) -> None:
+        kernels.matmul(*arrays[i], transpose_b=transposed, precision="tf32")
+
+    run(0)
+    error = relative_error(c[0], a[0].double() @ right[0].double())
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        yield compared(
+            product_name(n, n, n, transposed, "tf32"), run,
+            {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error, "tf32",
+            0.93 if transposed else None, 2 * n**3 / 1e12, "TFLOP/s",
+        )  # fmt: skip
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
 def small_products() -> Iterator[Row]:
     """Each by itself, then the geometric mean of their ratios."""
     rows = [row for shape in SMALL for row in product(*shape, False, None)]
@@ -136,8 +192,8 @@ def tuned_product() -> Iterator[Row]:
     )  # fmt: skip
 
 
-def product_name(m: int, n: int, k: int, transposed: bool) -> str:
-    return f"library matmul bfloat16 {m}x{n}x{k}{', B transposed' if transposed else ''}"
+def product_name(m: int, n: int, k: int, transposed: bool, dtype: str = "bfloat16") -> str:
+    return f"library matmul {dtype} {m}x{n}x{k}{', B transposed' if transposed else ''}"
 
 
 def attention(size: str, causal: bool) -> Iterator[Row]:
@@ -183,6 +239,11 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         product_name(*shape, transposed): partial(product, *shape, transposed)
         for shape in PRODUCTS
         for transposed in (False, True)
+    },
+    **{
+        product_name(n, n, n, transposed, dtype): partial(case, n, transposed)
+        for dtype, case, n in (("float8_e4m3", narrow_product, 8192), ("tf32", rounded_product, 4096))
+        for transposed in (True, False)
     },
     "library matmul bfloat16, small and thin": small_products,
     **{
