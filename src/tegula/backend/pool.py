@@ -68,10 +68,9 @@ def thread_count() -> int:
     return int(wanted)
 
 
-def _thunk() -> LoadedObject:
-    """The native functions, from the disk cache where they were compiled before."""
+def support(text: str) -> LoadedObject:
+    """Functions that no kernel has of its own, as LLVM IR; from the disk cache where they were compiled before."""
     target = baseline()
-    text = thunk_text(target.is_x86)
     store = disk_cache()
     name = store.key([text, target.key]) if store is not None else ""
     entry = store.get(name) if store is not None else None
@@ -89,7 +88,7 @@ class Pool:
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.code = _thunk()
+        self.code = support(thunk_text(baseline().is_x86))
         self.start = _Start(self.code.address("start"))
         self.resume = _Resume(self.code.address("resume"))
         self.stop = _Stop(self.code.address("stop"))

@@ -100,6 +100,7 @@ class array:
             "access",
             "device",
             "dtype",
+            "header",
             "high",
             "launch_id",
             "low",
@@ -201,6 +202,11 @@ class array:
         self.launch_id = launch_id((self.dtype, rank, self.access, self.writeable, *home))
         self.low, self.high = low, low if empty else high
         self.packed = struct.pack(f"<{1 + 2 * rank}q", address, *shape, *strides)
+        self.header = None if self.device is CPU else self._header()
+
+    def _header(self) -> bytes:
+        """What machine code of launches on GPUs reads."""
+        return struct.pack("<4q", self.launch_id, self.low, self.high, len(self.packed)) + self.packed
 
     # Properties ------------------------------------------------------------------------------------------------------
 

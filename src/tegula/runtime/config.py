@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from typing import Any
 
 from tegula.dataclass import dataclass, field, field_names
@@ -11,6 +12,9 @@ CHOICES = {"mode": ("release", "debug"), "check_schedules": ("error", "warning")
 CODE = ("mode", "cpu_target", "ptxas", "check_schedules", "line_info")
 """The switches that change what code is made."""
 _COMBINATIONS: dict[tuple[Any, ...], int] = {}
+modes = array("q", [0, 0])
+"""`code` and `block_dim`, for the machine code of launches; a block size that is no number is 0, with which no launch
+succeeds."""
 
 
 @dataclass(slots=True)
@@ -49,6 +53,9 @@ class Config:
         if name in CODE:
             made = tuple(getattr(self, switch, None) for switch in CODE)
             object.__setattr__(self, "code", _COMBINATIONS.setdefault(made, len(_COMBINATIONS)))
+            modes[0] = self.code
+        if name == "block_dim":
+            modes[1] = value if type(value) is int and abs(value) < 2**63 else 0
 
 
 config = Config()

@@ -85,6 +85,8 @@ class Kernel(KernelDef):
         """Compiled forms by what `resolve` makes of the arguments."""
         self.ready: Ready = {}
         self.latest: Specialisation | None = None
+        self.native: Any = None
+        """Launches on GPUs in machine code (see `runtime.cuda.native`), once there were some in Python."""
         self.adjoints: dict[tuple[int, ...], Any] = {}
         """Its adjoint kernels, by the positions of the arrays that have gradients."""
         self.role_threads: list[tuple[tuple[Captured, ...], int | None]] = []
@@ -126,6 +128,7 @@ class Kernel(KernelDef):
 
     def unload(self) -> None:
         """Forget all compiled forms."""
+        self.native = None
         self.ready.clear()
         self.forms.clear()
         self.adjoints.clear()

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.backend import pool
+from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, adjoint_of, gradients, launches
@@ -138,6 +139,21 @@ def launch(
             args = (*_list("inputs", inputs), *_list("outputs", outputs))
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, False, device, stream)
         check_kernel(kernel)
+    # What machine code says of the launch: True, what it has written, or a key by which it is to be taught (see
+    # backend/launcher.py).
+    told = None
+    if kernel.native is not None and not (
+        recording.on or adjoint or adj_inputs or adj_outputs or device is not None or stream is not None
+    ):
+        told = kernel.native(dim, block_dim, inputs, outputs, 0)
+        if told is True:
+            return
+        if type(told) is tuple:
+            count_writes((*inputs, *outputs), told)
+            return
+        if told:
+            dim, inputs, outputs = dimensions(dim), tuple(inputs), tuple(outputs)
+    given = dim, block_dim, inputs, outputs, 0
     dims = (dim,) if type(dim) is int else dimensions(dim)
     if type(block_dim) is not int:
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
@@ -150,7 +166,17 @@ def launch(
         return
     if adj_inputs or adj_outputs:
         raise LaunchError("adj_inputs= and adj_outputs= are for adjoint launches", "add adjoint=True")
-    _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
+    done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
+    if told:
+        _teach(kernel, told, given, *done)
+
+
+def _teach(kernel: Kernel, key: bytes, given: tuple[Any, ...], made: Plan, compiled: Any) -> None:
+    """Let machine code know a launch that it did not know. `given`: what it was asked with."""
+    from tegula.runtime.cuda.native import learn
+
+    if compiled.device is not CPU:
+        learn(kernel, key, given, made, compiled)
 
 
 def _padded(grads: Sequence[Any], count: int) -> list[Any]:
@@ -248,6 +274,17 @@ def launch_tiled(
             where = options.get("device"), options.get("stream")
             kernel, dim, block_dim = kernel.choose(dim, args, block_dim, True, *where)
         check_kernel(kernel)
+    told = None
+    if kernel.native is not None and not (recording.on or options):
+        told = kernel.native(dim, block_dim, inputs, outputs, TILED)
+        if told is True:
+            return
+        if type(told) is tuple:
+            count_writes((*inputs, *outputs), told)
+            return
+        if told:
+            dim, inputs, outputs = dimensions(dim), tuple(inputs), tuple(outputs)
+    given = dim, block_dim, inputs, outputs, TILED
     if block_dim is None and not kernel.has_roles:
         raise LaunchError(
             "launch_tiled needs block_dim=, the number of threads per block", "for example block_dim=64"
@@ -260,7 +297,9 @@ def launch_tiled(
     if options:
         launch(kernel, (*dims, block_dim), inputs, outputs, block_dim=block_dim, **options)
         return
-    _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
+    done = _run(kernel, (*dims, block_dim), block_dim, inputs, outputs)
+    if told:
+        _teach(kernel, told, given, *done)
 
 
 def _run(
@@ -272,7 +311,8 @@ def _run(
     device: Device | str | None = None,
     stream: Stream | None = None,
     record: bool = True,
-) -> None:
+) -> tuple[Plan, Any]:
+    """Launch along the general way; the plan and the form."""
     if type(inputs) not in LISTS or type(outputs) not in LISTS:
         inputs, outputs = _list("inputs", inputs), _list("outputs", outputs)
     args = (*inputs, *outputs)
@@ -298,6 +338,7 @@ def _run(
         count_writes(args, compiled.writes)
     if recording.on:
         recording.launched(kernel, made, args, ours(kernel, args), compiled, record)
+    return made, compiled
 
 
 LISTS = (list, tuple)

@@ -52,6 +52,10 @@ def resolve(kernel: Kernel, plan: Plan, args: tuple[Any, ...]) -> tuple[Form, by
     if not pairs:
         arrays = [a.launch_id for a in args if type(a) is array]
         kernel.ready[quick.key(plan.number, arrays)] = compiled
+        if kernel.native is None and compiled.device.is_cuda:
+            from tegula.runtime.cuda.native import later
+
+            kernel.native = later(kernel)
     return compiled, b"".join([data for _, data in packed]) + plan.packed, other
 
 

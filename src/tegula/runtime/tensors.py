@@ -53,8 +53,13 @@ def count_writes(args: Sequence[Any], writes: Iterable[int]) -> None:
         return
     for k in writes:
         tensor = args[k]
-        if isinstance(tensor, torch.Tensor) and not tensor.is_inference():
-            torch.autograd.graph.increment_version(tensor)
+        if isinstance(tensor, torch.Tensor):
+            try:
+                torch.autograd.graph.increment_version(tensor)
+            except RuntimeError:
+                # Tensors of inference mode have no counter, which older versions of PyTorch say by an error.
+                if not tensor.is_inference():
+                    raise
 
 
 def versions(args: Sequence[Any]) -> dict[int, int]:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from array import array as words
 from collections import deque
 from functools import cache
 from typing import Any
 
 from tegula.errors import RunError
-from tegula.runtime.cuda.driver import INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, Unavailable, driver, text
+from tegula.runtime.cuda.driver import (
+    INVALID_CONTEXT,
+    INVALID_HANDLE,
+    NOT_READY,
+    Unavailable,
+    address,
+    driver,
+    text,
+)
 from tegula.target import CudaTarget, cuda_target_for
 
 LEGACY = 1
@@ -67,6 +76,11 @@ class Context:
         # With one device, a wrong context of the calling thread is seen by the launch itself.
         self.alone = device_count() == 1
         self.plain = self.alone
+        launch, current = address(self.launch_kernel), address(self.driver.cuCtxGetCurrent)
+        self.known = words(
+            "Q", [bool(launch and (self.alone or current)), self.alone, self.handle, launch, current]
+        )
+        """For the machine code of launches, as `backend.launcher.DEVICE` says."""
         self._keep_freed_memory()
 
     def _keep_freed_memory(self) -> None:
@@ -150,6 +164,7 @@ class Context:
             raise RunError(f"device cuda:{self.ordinal}: {said}{_HELP.get(code, '')}")
         self.fault = f"{FAULTS[code]} in {self._suspects()}: {said}"
         self.plain = False
+        self.known[0] = 0
         raise RunError(
             f"{self.fault}. Device cuda:{self.ordinal} cannot be used any more in this process. "
             'tg.config.mode = "debug" finds accesses outside of arrays'

@@ -167,6 +167,14 @@ def version(library: Driver) -> int:
     return made.value
 
 
+def address(function: Any) -> int:
+    """Where a function lies that ctypes calls; 0 for one that is written in Python."""
+    try:
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+    except (TypeError, ctypes.ArgumentError):
+        return 0
+
+
 def version_text() -> str:
     """The version of the driver's interface, such as "13.0"; Unavailable without a driver."""
     return _numbered(version(driver()))

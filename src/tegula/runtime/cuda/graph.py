@@ -13,7 +13,7 @@ from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.runtime.cuda import memory
 from tegula.runtime.cuda.report import PinnedReports, expect, forget
-from tegula.runtime.cuda.stream import Stream, set_stream, stream_on
+from tegula.runtime.cuda.stream import Stream, choice, restore_choice, set_stream, stream_on
 from tegula.runtime.device import Device, cuda_device
 
 RELAXED = 2
@@ -53,7 +53,7 @@ class _Recording:
     """A recording of one thread. `target`: the stream that launches are meant for; `stream`: where they are recorded,
     apart from the default stream, whose work cannot be."""
 
-    def __init__(self, target: Stream, before: Stream) -> None:
+    def __init__(self, target: Stream, before: Stream | None) -> None:
         self.target, self.before = target, before
         self.stream = Stream.for_recording(target.device)
         self.kept: list[Any] = []
@@ -102,7 +102,7 @@ def capture_begin(
     target = stream if stream is not None else stream_on(_recordable(device))
     if recording(target) is not None:
         raise LaunchError("launches of this stream are being recorded already", "call capture_end first")
-    made = _Recording(target, stream_on(target.device))
+    made = _Recording(target, choice(target.device))
     made.stream.context.call("cuStreamBeginCapture_v2", made.stream.handle, RELAXED)
     recording.all.append(made)
     recording.active = True
@@ -116,7 +116,7 @@ def capture_end(device: Device | str | None = None, stream: Stream | None = None
     found = _found(device, stream)
     recording.all.remove(found)
     recording.active = bool(recording.all)
-    set_stream(found.before)
+    restore_choice(found.target.device, found.before)
     handle = ctypes.c_void_p()
     context = found.stream.context
     context.call("cuStreamEndCapture", found.stream.handle, ctypes.byref(handle))

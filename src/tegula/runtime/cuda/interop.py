@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -81,6 +81,8 @@ def _of_torch(tensor: Any) -> tuple[np.ndarray, Device]:
     return made, cuda_device(f"cuda:{tensor.get_device()}")
 
 
+newcomers: list[Callable[[], object]] = []
+"""What is to be done where tensors of a type are seen for the first time."""
 _adopted: dict[tuple[Any, ...], array] = {}
 """Arrays on tensors of recent launches, by all that describes them. They own nothing: the launch has the tensor."""
 MOST_ADOPTED = 4096
@@ -94,7 +96,10 @@ def adopted(value: Any, dtype: ElementType | None) -> array | None:
     if torch is None or not isinstance(value, torch.Tensor) or not value.is_cuda:
         found = on_device(value, ordered=False)
         return None if found is None else wrap(found[0], dtype or from_numpy(found[0].dtype), found[1])
-    FOREIGN[type(value)] = _seen
+    if type(value) not in FOREIGN:
+        FOREIGN[type(value)] = _seen
+        for tell in newcomers:
+            tell()
     try:
         return _seen(value, dtype)
     except KeyError:

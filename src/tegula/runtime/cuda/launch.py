@@ -95,7 +95,7 @@ def launch_on_device(
     if stream is None and not chosen.streams:
         configuration = compiled.configurations.get(blocks)
         if configuration is None and blocks and not compiled.sites:
-            configuration = _configuration(compiled, blocks)
+            configuration = configuration_for(compiled, blocks)
         if configuration is not None and (not other or foreign_handle(compiled.stream, args) == LEGACY):
             maps = compiled.maps
             data = configuration + (packed if maps is None else maps.appended(packed))
@@ -124,7 +124,7 @@ def launch_on_device(
     _launch(compiled, blocks, packed, stream, args)
 
 
-def _configuration(compiled: CudaCompiled, blocks: int) -> bytes:
+def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
     """How a kernel is launched in its device's default stream; kept for the next launch of that size."""
     grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
     if len(known) >= MOST_CONFIGURATIONS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+from array import array as words
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -129,6 +130,8 @@ class _Chosen(threading.local):
 
 
 chosen = _Chosen()
+ever_chosen = words("q", [0])
+"""Whether any thread ever chose one, for the machine code of launches."""
 _defaults: dict[Context, Stream] = {}
 
 
@@ -160,6 +163,20 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
     if sync:
         wanted.wait_stream(stream_on(where))
     chosen.streams[where.ordinal] = wanted
+    ever_chosen[0] = 1
+
+
+def choice(device: Device) -> Stream | None:
+    """The stream that this thread has chosen on a device, if it has."""
+    return chosen.streams.get(device.ordinal)
+
+
+def restore_choice(device: Device, before: Stream | None) -> None:
+    """Have this thread's choice be what it was, as `choice` said."""
+    if before is None:
+        chosen.streams.pop(device.ordinal, None)
+    else:
+        chosen.streams[device.ordinal] = before
 
 
 class ScopedStream:
@@ -173,6 +190,7 @@ class ScopedStream:
 
     def __enter__(self) -> Stream | None:
         if self.stream is not None:
+            self.choice = choice(self.stream.device)
             self.before = stream_on(self.stream.device)
             set_stream(self.stream, sync=self.sync_enter and self.stream is not self.before)
         return self.stream
@@ -182,6 +200,7 @@ class ScopedStream:
     ) -> None:
         if self.stream is not None:
             set_stream(self.before, sync=self.sync_exit and self.stream is not self.before)
+            restore_choice(self.stream.device, self.choice)
 
 
 def wait_stream(other: Stream, event: Event | None = None) -> None:

@@ -1,0 +1,583 @@
+"""Launches of kernels on GPUs in machine code, as LLVM IR: a function that Python calls as a built-in one.
+
+`launch(dim, block_dim, inputs, outputs, mode)` goes through the arguments as `runtime.quick` does, writes what the
+kernel reads beside the launch's configuration, and calls the driver. It knows the launches that Python code has taught
+it (runtime/cuda/native.py), by a key of words: the modes, the dimensions, what each argument is specialised on. It
+returns
+
+    True        the kernel was launched
+    a tuple     it was launched, and wrote the arrays of other libraries at these positions, among others
+    bytes       it was not; launches with this key come again, so it is worth to teach them
+    False       it was not, for any other reason
+
+Whatever is unusual is left to Python code: the function raises nothing. It needs of CPython what its stable interface
+has, and where an object keeps its type. Sizes and offsets are in bytes."""
+
+from __future__ import annotations
+
+from tegula.backend.launcher_arguments import ARGUMENTS, BASICS
+
+WORD = 8
+TILED, DESCRIBE = 1, 2
+"""Of `mode`: launched by blocks; only return the key."""
+
+# The world: what there is once in a process. Written from Python.
+FUNCTIONS = {
+    "PyObject_GetAttr": "ptr (ptr, ptr)",
+    "PyObject_CallOneArg": "ptr (ptr, ptr)",
+    "PyBytes_AsString": "ptr (ptr)",
+    "PyBytes_FromStringAndSize": "ptr (ptr, i64)",
+    "PyByteArray_AsString": "ptr (ptr)",
+    "PyLong_AsLongLongAndOverflow": "i64 (ptr, ptr)",
+    "PyFloat_AsDouble": "double (ptr)",
+    "PyList_Size": "i64 (ptr)",
+    "PyList_GetItem": "ptr (ptr, i64)",
+    "PyTuple_Size": "i64 (ptr)",
+    "PyTuple_GetItem": "ptr (ptr, i64)",
+    "PyDict_Size": "i64 (ptr)",
+    "PyErr_Clear": "void ()",
+    "PyEval_SaveThread": "ptr ()",
+    "PyEval_RestoreThread": "void (ptr)",
+    "Py_IncRef": "void (ptr)",
+    "Py_DecRef": "void (ptr)",
+}
+"""Of CPython, with their types."""
+OBJECTS = ("True", "False", "None", "int", "float", "list", "tuple", "array", "header", "chosen", "streams")
+"""Python's objects: constants, types, names of attributes, and what knows the streams that a thread has chosen."""
+FOREIGN = ("tensor", "parameter", "describe_tensor", "current_stream")
+"""PyTorch's types and its functions of DLPack's exchange interface; 0 without."""
+STATE = ("modes", "switches")
+"""The address of what the modes are, and whether a thread has ever chosen a stream."""
+WORLD = {name: WORD * k for k, name in enumerate((*FUNCTIONS, *OBJECTS, *FOREIGN, *STATE))}
+MODES = 2
+"""Words that all keys begin with."""
+
+# The table of a kernel: what its arguments are, the launches that are known, and what was last looked for in vain.
+ARRAY, INTEGER, BOOLEAN, SINGLE, DOUBLE = range(5)
+"""What an argument is. A table has its kind, its bytes, and two or three words more: for arrays whether keys have its
+description, and whether other libraries' fit; for integers the least, the largest, and which bits are kept."""
+MOST_ARGUMENTS, ARGUMENT_WORDS = 32, 5
+ARGUMENTS_AT = WORD
+SLOTS_AT = ARGUMENTS_AT + MOST_ARGUMENTS * ARGUMENT_WORDS * WORD
+SLOT_BITS, SLOT_BYTES, WAYS = 8, 2 * WORD, 4
+"""A slot has an entry (a tuple, whose first item has its words) and the hash of its key, whose first bits say where it
+is looked for: there, and in so many slots in all."""
+MISSES_AT = SLOTS_AT + (1 << SLOT_BITS) * SLOT_BYTES
+TABLE_BYTES = MISSES_AT + (1 << SLOT_BITS) * WORD
+"""The hashes that were looked for in vain, by their first bits."""
+
+# An entry: a launch that is known.
+ENTRY = {
+    name: WORD * k
+    for k, name in enumerate(
+        ("words", "captures", "device", "function", "tail", "append", "name", "writes", "configuration")
+    )
+}
+CONFIGURATION_BYTES, STREAM_AT = 64, 32
+KEY_AT = ENTRY["configuration"] + CONFIGURATION_BYTES
+"""The key, then the captures (three objects each), then the bytes that follow the arguments."""
+DEVICE = {name: WORD * k for k, name in enumerate(("usable", "alone", "context", "launch", "current"))}
+"""What is known of a device: whether it can be used, whether it is the only one, its context, and the driver's
+functions that launch and that say what context a thread has."""
+
+# What a call works on.
+MOST_WORDS, MOST_ARRAYS, MOST_BYTES = 160, 10, 4096
+"""Words of a key; arrays; bytes that a kernel reads."""
+FRAME = {
+    "count": 0,
+    "bytes": 8,
+    "arrays": 16,
+    "ours": 24,
+    "foreign": 32,
+    "ordinal": 40,
+    "tensor": 64,
+    "ranges": 128,
+}
+FRAME["key"] = FRAME["ranges"] + 2 * WORD * MOST_ARRAYS
+FRAME["configuration"] = FRAME["key"] + WORD * MOST_WORDS
+FRAME["data"] = FRAME["configuration"] + CONFIGURATION_BYTES
+FRAME_BYTES = FRAME["data"] + MOST_BYTES
+HASH = 11400714819323198485
+CUDA, LEGACY = 2, 1
+"""DLPack's number for memory of GPUs, and the driver's handle of the default stream."""
+
+_TEXT = """
+; The launch ----------------------------------------------------------------------------------------------------------
+
+; The key begins with the modes, the way of launching, the size of blocks (-1: the kernel's own) and the dimensions.
+define internal i1 @dimensions(ptr %frame, ptr %dim, ptr %block, i64 %mode) {
+entry:
+  %value.p = alloca i64
+  %modes = call ptr @thing(i64 <W.modes>)
+  %code = call i64 @word(ptr %modes, i64 0)
+  %default = call i64 @word(ptr %modes, i64 8)
+  call void @note(ptr %frame, i64 %code)
+  call void @note(ptr %frame, i64 %default)
+  %tiled = and i64 %mode, <TILED>
+  call void @note(ptr %frame, i64 %tiled)
+  %none = call ptr @thing(i64 <W.None>)
+  %own = icmp eq ptr %block, %none
+  br i1 %own, label %unsaid, label %said
+unsaid:
+  store i64 -1, ptr %value.p
+  br label %size
+said:
+  %is.size = call i1 @integer(ptr %block, ptr %value.p)
+  br i1 %is.size, label %checked, label %no
+checked:
+  %given = load i64, ptr %value.p
+  %positive = icmp sgt i64 %given, 0
+  br i1 %positive, label %size, label %no
+size:
+  %threads = load i64, ptr %value.p
+  call void @note(ptr %frame, i64 %threads)
+  %is.one = call i1 @integer(ptr %dim, ptr %value.p)
+  br i1 %is.one, label %one, label %several
+one:
+  %single = load i64, ptr %value.p
+  call void @note(ptr %frame, i64 1)
+  call void @note(ptr %frame, i64 %single)
+  ret i1 true
+several:
+  %n = call i64 @length(ptr %dim)
+  call void @note(ptr %frame, i64 %n)
+  %few = icmp ult i64 %n, 5
+  br i1 %few, label %head, label %no
+head:
+  %k = phi i64 [ 0, %several ], [ %next, %put ]
+  %more = icmp ult i64 %k, %n
+  br i1 %more, label %body, label %yes
+body:
+  %object = call ptr @item(ptr %dim, i64 %k)
+  %whole = call i1 @integer(ptr %object, ptr %value.p)
+  br i1 %whole, label %put, label %no
+put:
+  %extent = load i64, ptr %value.p
+  call void @note(ptr %frame, i64 %extent)
+  %next = add i64 %k, 1
+  br label %head
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+define internal i1 @arguments(ptr %frame, ptr %table, ptr %inputs, ptr %outputs) {
+entry:
+  %ins = call i64 @length(ptr %inputs)
+  %outs = call i64 @length(ptr %outputs)
+  %count = call i64 @word(ptr %table, i64 0)
+  %has.ins = icmp sge i64 %ins, 0
+  %has.outs = icmp sge i64 %outs, 0
+  %sum = add i64 %ins, %outs
+  %right = icmp eq i64 %sum, %count
+  %ok.0 = and i1 %has.ins, %has.outs
+  %ok = and i1 %ok.0, %right
+  br i1 %ok, label %head, label %no
+head:
+  %k = phi i64 [ 0, %entry ], [ %next, %step ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %body, label %all
+body:
+  %early = icmp ult i64 %k, %ins
+  br i1 %early, label %input, label %output
+input:
+  %x = call ptr @item(ptr %inputs, i64 %k)
+  br label %have
+output:
+  %j = sub i64 %k, %ins
+  %y = call ptr @item(ptr %outputs, i64 %j)
+  br label %have
+have:
+  %object = phi ptr [ %x, %input ], [ %y, %output ]
+  %words = mul i64 %k, <ARGUMENT_BYTES>
+  %at = add i64 %words, <ARGUMENTS_AT>
+  %argument = getelementptr i8, ptr %table, i64 %at
+  %good = call i1 @argument(ptr %frame, ptr %argument, ptr %object)
+  br i1 %good, label %step, label %no
+step:
+  %next = add i64 %k, 1
+  br label %head
+all:
+  ; Kernels without arrays run where their thread is.
+  %arrays = call i64 @word(ptr %frame, i64 <F.arrays>)
+  %some = icmp ne i64 %arrays, 0
+  %noted = call i64 @word(ptr %frame, i64 <F.count>)
+  %short = icmp ule i64 %noted, <MOST_WORDS>
+  %fine = and i1 %some, %short
+  br i1 %fine, label %last, label %no
+last:
+  %apart = call i1 @apart(ptr %frame)
+  ret i1 %apart
+no:
+  ret i1 false
+}
+define internal i64 @hash(ptr %frame) {
+entry:
+  %n = call i64 @word(ptr %frame, i64 <F.count>)
+  %end = shl i64 %n, 3
+  %key = getelementptr i8, ptr %frame, i64 <F.key>
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %next, %body ]
+  %h = phi i64 [ 0, %entry ], [ %h.next, %body ]
+  %more = icmp ult i64 %k, %end
+  br i1 %more, label %body, label %out
+body:
+  %w = call i64 @word(ptr %key, i64 %k)
+  %mixed = xor i64 %h, %w
+  %spread = mul i64 %mixed, <HASH>
+  %top = lshr i64 %spread, 32
+  %h.next = xor i64 %spread, %top
+  %next = add i64 %k, 8
+  br label %head
+out:
+  %final = mul i64 %h, <HASH>
+  ret i64 %final
+}
+define internal ptr @key(ptr %frame) {
+  %n = call i64 @word(ptr %frame, i64 <F.count>)
+  %bytes = shl i64 %n, 3
+  %key = getelementptr i8, ptr %frame, i64 <F.key>
+  %made = call ptr @PyBytes_FromStringAndSize(ptr %key, i64 %bytes)
+  ret ptr %made
+}
+; Whether what the kernel was made from besides its source is still the same.
+define internal i1 @unchanged(ptr %captures, i64 %count) {
+entry:
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %next, %step ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %body, label %yes
+body:
+  %at = mul i64 %k, 24
+  %p = getelementptr i8, ptr %captures, i64 %at
+  %fetch = load ptr, ptr %p
+  %name.p = getelementptr i8, ptr %p, i64 8
+  %name = load ptr, ptr %name.p
+  %value.p = getelementptr i8, ptr %p, i64 16
+  %value = load ptr, ptr %value.p
+  %found = call ptr @PyObject_CallOneArg(ptr %fetch, ptr %name)
+  %raised = icmp eq ptr %found, null
+  br i1 %raised, label %failed, label %compare
+compare:
+  %same = icmp eq ptr %found, %value
+  call void @Py_DecRef(ptr %found)
+  br i1 %same, label %step, label %no
+step:
+  %next = add i64 %k, 1
+  br label %head
+failed:
+  call void @PyErr_Clear()
+  br label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+; Whether this thread has chosen a stream; taken as yes where that cannot be found out.
+define internal i1 @has_stream() {
+entry:
+  %ever = call ptr @thing(i64 <W.switches>)
+  %flag = call i64 @word(ptr %ever, i64 0)
+  %never = icmp eq i64 %flag, 0
+  br i1 %never, label %no, label %ask
+ask:
+  %chosen = call ptr @thing(i64 <W.chosen>)
+  %name = call ptr @thing(i64 <W.streams>)
+  %streams = call ptr @PyObject_GetAttr(ptr %chosen, ptr %name)
+  %none = icmp eq ptr %streams, null
+  br i1 %none, label %failed, label %count
+count:
+  %n = call i64 @PyDict_Size(ptr %streams)
+  call void @Py_DecRef(ptr %streams)
+  %some = icmp ne i64 %n, 0
+  ret i1 %some
+failed:
+  call void @PyErr_Clear()
+  ret i1 true
+no:
+  ret i1 false
+}
+; The stream to launch in, which PyTorch says where tensors are passed; 0 where Python code has to order streams.
+define internal i64 @stream(ptr %frame) {
+entry:
+  %stream.p = alloca i64
+  %chosen = call i1 @has_stream()
+  br i1 %chosen, label %no, label %free
+free:
+  %foreign = call i64 @word(ptr %frame, i64 <F.foreign>)
+  %none = icmp eq i64 %foreign, 0
+  br i1 %none, label %default, label %ask
+ask:
+  %function = call ptr @thing(i64 <W.current_stream>)
+  %ordinal = call i64 @word(ptr %frame, i64 <F.ordinal>)
+  %device = trunc i64 %ordinal to i32
+  %code = call i32 %function(i32 <CUDA>, i32 %device, ptr %stream.p)
+  %said = icmp eq i32 %code, 0
+  br i1 %said, label %found, label %failed
+found:
+  %stream = load i64, ptr %stream.p
+  %plain = icmp ule i64 %stream, <LEGACY>
+  br i1 %plain, label %default, label %other
+other:
+  %ours = call i64 @word(ptr %frame, i64 <F.ours>)
+  %alone = icmp eq i64 %ours, 0
+  %at = select i1 %alone, i64 %stream, i64 0
+  ret i64 %at
+default:
+  ret i64 <LEGACY>
+failed:
+  call void @PyErr_Clear()
+  br label %no
+no:
+  ret i64 0
+}
+; Whether the device can be used as things are.
+define internal i1 @ready(ptr %device) {
+entry:
+  %context.p = alloca ptr
+  %usable.word = call i64 @word(ptr %device, i64 <D.usable>)
+  %usable = icmp ne i64 %usable.word, 0
+  br i1 %usable, label %look, label %no
+look:
+  %alone.word = call i64 @word(ptr %device, i64 <D.alone>)
+  %alone = icmp ne i64 %alone.word, 0
+  br i1 %alone, label %yes, label %ask
+ask:
+  %function.word = call i64 @word(ptr %device, i64 <D.current>)
+  %function = inttoptr i64 %function.word to ptr
+  store ptr null, ptr %context.p
+  %code = call i32 %function(ptr %context.p)
+  %found = load ptr, ptr %context.p
+  %found.word = ptrtoint ptr %found to i64
+  %wanted = call i64 @word(ptr %device, i64 <D.context>)
+  %same = icmp eq i64 %found.word, %wanted
+  ret i1 %same
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+; Launch what an entry describes; whether the driver did it.
+define internal i1 @submit(ptr %frame, ptr %known, ptr %tail) {
+entry:
+  %parameters = alloca ptr
+  %device.word = call i64 @word(ptr %known, i64 <E.device>)
+  %device = inttoptr i64 %device.word to ptr
+  %ready = call i1 @ready(ptr %device)
+  br i1 %ready, label %order, label %no
+order:
+  %stream = call i64 @stream(ptr %frame)
+  %ordered = icmp ne i64 %stream, 0
+  br i1 %ordered, label %fill, label %no
+fill:
+  %bytes = call i64 @word(ptr %frame, i64 <F.bytes>)
+  %data = getelementptr i8, ptr %frame, i64 <F.data>
+  %end = getelementptr i8, ptr %data, i64 %bytes
+  %tail.bytes = call i64 @word(ptr %known, i64 <E.tail>)
+  call void @copy(ptr %end, ptr %tail, i64 %tail.bytes)
+  %template = getelementptr i8, ptr %known, i64 <E.configuration>
+  %configuration = getelementptr i8, ptr %frame, i64 <F.configuration>
+  call void @copy(ptr %configuration, ptr %template, i64 <CONFIGURATION_BYTES>)
+  call void @set(ptr %configuration, i64 <STREAM_AT>, i64 %stream)
+  store ptr %data, ptr %parameters
+  %function = call i64 @word(ptr %known, i64 <E.function>)
+  %launch.word = call i64 @word(ptr %device, i64 <D.launch>)
+  %launch = inttoptr i64 %launch.word to ptr
+  %append.word = call i64 @word(ptr %known, i64 <E.append>)
+  %append = inttoptr i64 %append.word to ptr
+  %name.word = call i64 @word(ptr %known, i64 <E.name>)
+  %name = inttoptr i64 %name.word to ptr
+  %appended = call ptr @PyObject_CallOneArg(ptr %append, ptr %name)
+  %lost = icmp eq ptr %appended, null
+  br i1 %lost, label %failed, label %go
+go:
+  call void @Py_DecRef(ptr %appended)
+  %thread = call ptr @PyEval_SaveThread()
+  %code = call i32 %launch(ptr %configuration, i64 %function, ptr %parameters, ptr null)
+  call void @PyEval_RestoreThread(ptr %thread)
+  %done = icmp eq i32 %code, 0
+  ret i1 %done
+failed:
+  call void @PyErr_Clear()
+  br label %no
+no:
+  ret i1 false
+}
+; What a launch returns after it was looked for.
+define internal ptr @found(ptr %frame, ptr %known) {
+entry:
+  %words.object = call ptr @PyTuple_GetItem(ptr %known, i64 0)
+  %entry.p = call ptr @PyBytes_AsString(ptr %words.object)
+  %n = call i64 @word(ptr %frame, i64 <F.count>)
+  %its = call i64 @word(ptr %entry.p, i64 <E.words>)
+  %as.long = icmp eq i64 %n, %its
+  br i1 %as.long, label %compare, label %other
+compare:
+  %bytes = shl i64 %n, 3
+  %mine = getelementptr i8, ptr %frame, i64 <F.key>
+  %theirs = getelementptr i8, ptr %entry.p, i64 <KEY_AT>
+  %same = call i1 @equal(ptr %mine, ptr %theirs, i64 %bytes)
+  br i1 %same, label %check, label %other
+check:
+  %captures = getelementptr i8, ptr %theirs, i64 %bytes
+  %count = call i64 @word(ptr %entry.p, i64 <E.captures>)
+  %unchanged = call i1 @unchanged(ptr %captures, i64 %count)
+  br i1 %unchanged, label %launch, label %other
+launch:
+  %captures.bytes = mul i64 %count, 24
+  %tail = getelementptr i8, ptr %captures, i64 %captures.bytes
+  %done = call i1 @submit(ptr %frame, ptr %entry.p, ptr %tail)
+  br i1 %done, label %launched, label %no
+launched:
+  %foreign = call i64 @word(ptr %frame, i64 <F.foreign>)
+  %plain = icmp eq i64 %foreign, 0
+  br i1 %plain, label %true, label %written
+written:
+  %writes.word = call i64 @word(ptr %entry.p, i64 <E.writes>)
+  %writes = inttoptr i64 %writes.word to ptr
+  %reads.only = icmp eq ptr %writes, null
+  br i1 %reads.only, label %true, label %tell
+tell:
+  call void @Py_IncRef(ptr %writes)
+  ret ptr %writes
+true:
+  %yes = call ptr @constant(i64 <W.True>)
+  ret ptr %yes
+other:
+  ret ptr null
+no:
+  %false = call ptr @constant(i64 <W.False>)
+  ret ptr %false
+}
+define ptr @launch(ptr %self, ptr %given, i64 %count) {
+entry:
+  %frame = alloca [<FRAME_BYTES> x i8], align 64
+  %mode.p = alloca i64
+  call void @set(ptr %frame, i64 <F.count>, i64 0)
+  call void @set(ptr %frame, i64 <F.bytes>, i64 0)
+  call void @set(ptr %frame, i64 <F.arrays>, i64 0)
+  call void @set(ptr %frame, i64 <F.ours>, i64 0)
+  call void @set(ptr %frame, i64 <F.foreign>, i64 0)
+  %five = icmp eq i64 %count, 5
+  br i1 %five, label %begin, label %no
+begin:
+  %table = call ptr @PyByteArray_AsString(ptr %self)
+  %dim = load ptr, ptr %given
+  %block.p = getelementptr i8, ptr %given, i64 8
+  %block = load ptr, ptr %block.p
+  %inputs.p = getelementptr i8, ptr %given, i64 16
+  %inputs = load ptr, ptr %inputs.p
+  %outputs.p = getelementptr i8, ptr %given, i64 24
+  %outputs = load ptr, ptr %outputs.p
+  %mode.object.p = getelementptr i8, ptr %given, i64 32
+  %mode.object = load ptr, ptr %mode.object.p
+  %has.mode = call i1 @integer(ptr %mode.object, ptr %mode.p)
+  br i1 %has.mode, label %shape, label %no
+shape:
+  %mode = load i64, ptr %mode.p
+  %has.shape = call i1 @dimensions(ptr %frame, ptr %dim, ptr %block, i64 %mode)
+  br i1 %has.shape, label %pack, label %no
+pack:
+  %fits = call i1 @arguments(ptr %frame, ptr %table, ptr %inputs, ptr %outputs)
+  br i1 %fits, label %keyed, label %no
+keyed:
+  %describe.bit = and i64 %mode, <DESCRIBE>
+  %describe = icmp ne i64 %describe.bit, 0
+  br i1 %describe, label %tell, label %find
+find:
+  %h = call i64 @hash(ptr %frame)
+  %home = lshr i64 %h, <HASH_SHIFT>
+  br label %probe
+probe:
+  %way = phi i64 [ 0, %find ], [ %way.next, %further ]
+  %more = icmp ult i64 %way, <WAYS>
+  br i1 %more, label %look, label %unknown
+look:
+  %k.0 = add i64 %home, %way
+  %k = and i64 %k.0, <LAST_SLOT>
+  %at.0 = mul i64 %k, <SLOT_BYTES>
+  %at = add i64 %at.0, <SLOTS_AT>
+  %slot = getelementptr i8, ptr %table, i64 %at
+  %its = call i64 @word(ptr %slot, i64 8)
+  %same = icmp eq i64 %its, %h
+  %known = load ptr, ptr %slot
+  %filled = icmp ne ptr %known, null
+  %may = and i1 %same, %filled
+  br i1 %may, label %try, label %further
+try:
+  call void @Py_IncRef(ptr %known)
+  %result = call ptr @found(ptr %frame, ptr %known)
+  call void @Py_DecRef(ptr %known)
+  %other = icmp eq ptr %result, null
+  br i1 %other, label %further, label %out
+further:
+  %way.next = add i64 %way, 1
+  br label %probe
+out:
+  ret ptr %result
+unknown:
+  %home.at = shl i64 %home, 3
+  %miss.at = add i64 %home.at, <MISSES_AT>
+  %before = call i64 @word(ptr %table, i64 %miss.at)
+  call void @set(ptr %table, i64 %miss.at, i64 %h)
+  %again = icmp eq i64 %before, %h
+  br i1 %again, label %tell, label %no
+tell:
+  %key = call ptr @key(ptr %frame)
+  %made = icmp ne ptr %key, null
+  br i1 %made, label %give, label %failed
+give:
+  ret ptr %key
+failed:
+  call void @PyErr_Clear()
+  br label %no
+no:
+  %false = call ptr @constant(i64 <W.False>)
+  ret ptr %false
+}
+declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
+declare float @llvm.fabs.f32(float)
+declare double @llvm.fabs.f64(double)
+"""
+
+
+def _wrapper(name: str, type: str) -> str:
+    """A function of CPython under its own name, called where the world says it is."""
+    result, _, rest = type.partition(" ")
+    kinds = [kind for kind in rest.strip("()").split(", ") if kind]
+    passed = ", ".join(f"{kind} %a{k}" for k, kind in enumerate(kinds))
+    value = "" if result == "void" else "%r = "
+    back = "ret void" if result == "void" else f"ret {result} %r"
+    return f"""
+define internal {result} @{name}({passed}) alwaysinline {{
+  %function = call ptr @thing(i64 {WORLD[name]})
+  {value}call {result} %function({passed})
+  {back}
+}}"""
+
+
+def launcher_text() -> str:
+    """LLVM IR of `begin`, which is told where the world is, and `launch`."""
+    numbers = {
+        **{f"W.{name}": at for name, at in WORLD.items()},
+        **{f"F.{name}": at for name, at in FRAME.items()},
+        **{f"E.{name}": at for name, at in ENTRY.items()},
+        **{f"D.{name}": at for name, at in DEVICE.items()},
+        "ARGUMENT_BYTES": ARGUMENT_WORDS * WORD,
+        "HASH_SHIFT": 64 - SLOT_BITS,
+        "LAST_SLOT": (1 << SLOT_BITS) - 1,
+    }
+    constants = (
+        *("ARRAY", "INTEGER", "SINGLE", "DOUBLE", "MOST_WORDS", "MOST_ARRAYS", "ARGUMENTS_AT", "SLOTS_AT"),
+        *("SLOT_BYTES", "WAYS", "MISSES_AT", "TILED", "DESCRIBE", "HASH", "CUDA", "LEGACY"),
+        *("CONFIGURATION_BYTES", "STREAM_AT", "KEY_AT", "FRAME_BYTES"),
+    )
+    numbers |= {name: globals()[name] for name in constants}
+    text = BASICS + ARGUMENTS + _TEXT + "".join(_wrapper(name, type) for name, type in FUNCTIONS.items())
+    for name, value in numbers.items():
+        text = text.replace(f"<{name}>", str(value))
+    return text

@@ -1,0 +1,279 @@
+"""Launches in machine code (backend/launcher.py): what it knows of the process, and of the launches of each kernel.
+
+A launch that came along the general way before is taught to it, so that the next one like it needs little of Python."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from array import array as words
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tegula.backend import launcher, pool
+from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DESCRIBE, MOST_BYTES, WORLD
+from tegula.backend.loader import LoadedObject
+from tegula.lang.annotations import ArrayAnnotation
+from tegula.runtime.array import array
+from tegula.runtime.config import modes
+from tegula.runtime.cuda.driver import address
+from tegula.runtime.cuda.interop import newcomers
+from tegula.runtime.cuda.launch import configuration_for
+from tegula.runtime.cuda.stream import chosen, ever_chosen
+from tegula.runtime.pack import FORMATS
+from tegula.types import DType, MatType, VecType
+
+if TYPE_CHECKING:
+    from tegula.lang.definition import Parameter
+    from tegula.runtime.cuda.compile import CudaCompiled
+    from tegula.runtime.kernel import Kernel
+    from tegula.runtime.launch import Plan
+
+Launch = Callable[[Any, Any, Any, Any, int], Any]
+"""`launch(dim, block_dim, inputs, outputs, mode)`: see backend/launcher.py."""
+PATIENCE = 2
+"""Launches of a kernel that go the general way in any case: one that is launched once or twice gains nothing."""
+FASTCALL = 0x80
+"""CPython's number for functions that take an array of arguments."""
+EXCHANGE, EXCHANGE_NAME, EXCHANGE_MAJOR = "__dlpack_c_exchange_api__", b"dlpack_exchange_api", 1
+DESCRIBE_AT, STREAM_AT, EXCHANGE_BYTES = 40, 48, 56
+"""Of DLPack's table of functions, which begins with its version: the function that describes a tensor without owning
+it, and the one that says in which stream its library works."""
+
+MOST_REPLACED = 1000
+"""Launches of a kernel that are learnt in the place of others."""
+ENTRY = f"<8q{launcher.CONFIGURATION_BYTES}s"
+UNUSABLE = words("Q", [0] * len(launcher.DEVICE))
+"""A device, as machine code knows it, on which nothing is launched."""
+
+_pointer, _object = ctypes.c_void_p, ctypes.py_object
+
+
+# What there is once --------------------------------------------------------------------------------------------------
+
+
+class World:
+    """The code, and what it knows of the process."""
+
+    def __init__(self, code: LoadedObject) -> None:
+        self.code = code
+        self.memory = words("Q", [0] * len(WORLD))
+        self.names = {"header": sys.intern("header"), "streams": sys.intern("streams")}
+        for name in launcher.FUNCTIONS:
+            self.put(name, address(ctypes.pythonapi[name]))
+        objects = {"True": True, "False": False, "None": None, "int": int, "float": float, "list": list}
+        objects |= {"tuple": tuple, "array": array, "chosen": chosen, **self.names}
+        for name in launcher.OBJECTS:
+            self.put(name, id(objects[name]))
+        self.put("modes", modes.buffer_info()[0])
+        self.put("switches", ever_chosen.buffer_info()[0])
+        self.know_tensors()
+        newcomers.append(self.know_tensors)
+        ctypes.CFUNCTYPE(None, _pointer)(code.address("begin"))(self.memory.buffer_info()[0])
+        self.name = ctypes.create_string_buffer(b"launch")
+        method = struct.pack("<QQi4xQ", ctypes.addressof(self.name), code.address("launch"), FASTCALL, 0)
+        self.method = ctypes.create_string_buffer(method, len(method))
+
+    def put(self, name: str, value: int) -> None:
+        self.memory[WORLD[name] // launcher.WORD] = value
+
+    def know_tensors(self) -> None:
+        """Find PyTorch's functions, where it is loaded and has them; without, its tensors go the general way."""
+        torch = sys.modules.get("torch")
+        capsule = getattr(getattr(torch, "Tensor", None), EXCHANGE, None)
+        if torch is None or capsule is None:
+            return
+        get = ctypes.pythonapi["PyCapsule_GetPointer"]
+        get.restype, get.argtypes = _pointer, (_object, ctypes.c_char_p)
+        table = ctypes.string_at(get(capsule, EXCHANGE_NAME), EXCHANGE_BYTES)
+        major = struct.unpack_from("<I", table)[0]
+        functions = [struct.unpack_from("<Q", table, at)[0] for at in (DESCRIBE_AT, STREAM_AT)]
+        if major != EXCHANGE_MAJOR or not all(functions):
+            return
+        self.put("describe_tensor", functions[0])
+        self.put("current_stream", functions[1])
+        self.put("tensor", id(torch.Tensor))
+        self.put("parameter", id(torch.nn.Parameter))
+
+    def function(self, table: Table) -> Launch:
+        """A built-in function that launches the kernel of a table."""
+        make = ctypes.pythonapi["PyCFunction_NewEx"]
+        make.restype, make.argtypes = _object, (_pointer, _object, _pointer)
+        return make(ctypes.addressof(self.method), table, None)
+
+
+class _Worlds:
+    """The world, once it is made; `impossible` where it cannot be."""
+
+    made: World | None = None
+    impossible = False
+
+
+def world() -> World | None:
+    """The world; None where this Python does not keep types where machine code looks for them."""
+    if _Worlds.made is None and not _Worlds.impossible:
+        sample = 1.5
+        if _pointer.from_address(id(sample) + 8).value == id(float):
+            _Worlds.made = World(pool.support(launcher.launcher_text()))
+        else:
+            _Worlds.impossible = True
+    return _Worlds.made
+
+
+# What there is for each kernel ---------------------------------------------------------------------------------------
+
+
+class Table(bytearray):
+    """What machine code reads of a kernel: its parameters, and the launches that it was taught. `entries` keeps these
+    alive, by slot."""
+
+    def __init__(self, parameters: Sequence[tuple[int, ...]]) -> None:
+        super().__init__(launcher.TABLE_BYTES)
+        struct.pack_into("<q", self, 0, len(parameters))
+        for k, described in enumerate(parameters):
+            struct.pack_into(f"<{len(described)}q", self, self._argument(k), *described)
+        self.replaced = 0
+        self.sizes = [described[1] for described in parameters]
+        self.entries: list[Any] = [None] * (1 << launcher.SLOT_BITS)
+
+    def _argument(self, k: int) -> int:
+        return ARGUMENTS_AT + k * ARGUMENT_WORDS * launcher.WORD
+
+    def learn(self, key: bytes, plan: Plan, form: CudaCompiled, packed: bytes) -> None:
+        """Know a launch: what was launched, and the bytes that it reads without maps, for the key of its arguments.
+
+        Launches that report to the host, and those without blocks, are known as what goes the general way."""
+        first = sum(self.sizes)
+        device, data = form.context.known, packed
+        if form.maps is not None:
+            if self._expect_maps(form):
+                return
+            data = form.maps.appended(packed)
+        if form.sites or not plan.blocks or len(data) > MOST_BYTES:
+            device, data = UNUSABLE, data[:first]
+        append, name, writes = form.context.recent.append, form.name, tuple(form.writes)
+        captured = [id(x) for one in form.captured for x in one]
+        kept = (
+            struct.pack(
+                ENTRY,
+                len(key) // launcher.WORD,
+                len(form.captured),
+                device.buffer_info()[0],
+                form.function,
+                len(data) - first,
+                id(append),
+                id(name),
+                id(writes) if writes else 0,
+                configuration_for(form, plan.blocks) if plan.blocks else b"",
+            )
+            + key
+            + struct.pack(f"<{len(captured)}Q", *captured)
+            + data[first:]
+        )
+        self._put(key, (kept, key, append, name, writes, form))
+
+    def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
+        """Put an entry in the place of one for the same key, in a free slot, or in the place of another one; not any
+        more where that came to pass too often, because what is taught is forgotten before it is of use."""
+        h = hashed(key)
+        home = h >> (64 - launcher.SLOT_BITS)
+        slots = [(home + way) % len(self.entries) for way in range(launcher.WAYS)]
+        slot = next((k for k in slots if self.entries[k] is not None and self.entries[k][1] == key), None)
+        if slot is None:
+            slot = next((k for k in slots if self.entries[k] is None), None)
+        if slot is None:
+            if self.replaced == MOST_REPLACED:
+                return
+            self.replaced += 1
+            slot = slots[self.replaced % launcher.WAYS]
+        # The entry before goes last: machine code must not find it any more.
+        before, self.entries[slot] = self.entries[slot], entry
+        struct.pack_into("<QQ", self, launcher.SLOTS_AT + slot * launcher.SLOT_BYTES, id(entry), h)
+        del before
+
+    def _expect_maps(self, form: CudaCompiled) -> bool:
+        """Have keys hold the descriptions of the arrays that have maps; whether they did not yet."""
+        assert form.maps is not None
+        starts = {sum(self.sizes[:k]): k for k in range(len(self.sizes))}
+        changed = False
+        for wanted in form.maps.maps:
+            at = self._argument(starts[wanted.start]) + 2 * launcher.WORD
+            if struct.unpack_from("<q", self, at)[0] == 0:
+                struct.pack_into("<q", self, at, 1)
+                changed = True
+        return changed
+
+
+def hashed(key: bytes) -> int:
+    """What machine code finds a key by."""
+    h, most = 0, 2**64 - 1
+    for (word,) in struct.iter_unpack("<Q", key):
+        h = (h ^ word) * launcher.HASH & most
+        h ^= h >> 32
+    return h * launcher.HASH & most
+
+
+def described(parameters: Sequence[Parameter]) -> list[tuple[int, ...]] | None:
+    """What machine code knows of the parameters; None where there are any that it does not take."""
+    found: list[tuple[int, ...]] = []
+    for p in parameters:
+        wanted = p.annotation
+        if isinstance(wanted, ArrayAnnotation):
+            plain = not isinstance(wanted.dtype, VecType | MatType)
+            found.append((launcher.ARRAY, 8 + 16 * wanted.ndim, 0, int(plain)))
+        elif isinstance(wanted, DType) and wanted.name in FORMATS and wanted.name != "float16":
+            found.append(_number(wanted))
+        else:
+            return None
+    arrays = sum(kind == launcher.ARRAY for kind, *_ in found)
+    return found if len(found) <= launcher.MOST_ARGUMENTS and arrays <= launcher.MOST_ARRAYS else None
+
+
+def _number(wanted: DType) -> tuple[int, ...]:
+    if wanted.is_bool:
+        return launcher.BOOLEAN, 8
+    if not wanted.is_int:
+        return (launcher.SINGLE if wanted.bits == 32 else launcher.DOUBLE), 8
+    unsigned = wanted.name.startswith("u")
+    least = 0 if unsigned else -(1 << (wanted.bits - 1))
+    most = (1 << (wanted.bits - (0 if unsigned else 1))) - 1
+    kept = (1 << wanted.bits) - 1
+    return launcher.INTEGER, 8, least, min(most, 2**63 - 1), kept if wanted.bits < 64 else -1
+
+
+def later(kernel: Kernel) -> Launch:
+    """What stands for a kernel's function at first: it launches nothing, and is replaced when it is called again."""
+    calls = 0
+
+    def wait(*arguments: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == PATIENCE:
+            kernel.native = _made(kernel)
+        return False
+
+    return wait
+
+
+def _made(kernel: Kernel) -> Launch | None:
+    parameters, known = described(kernel.parameters), world()
+    if parameters is None or known is None:
+        return None
+    return known.function(Table(parameters))
+
+
+def learn(
+    kernel: Kernel, key: bytes, call: tuple[Any, Any, Any, Any, int], plan: Plan, form: CudaCompiled
+) -> None:
+    """Teach a launch that was just done, of which machine code did not know this key. `call`: its arguments, which
+    nobody else can change any more."""
+    native, (*arguments, mode) = kernel.native, call
+    table = getattr(native, "__self__", None)
+    if native is None or not isinstance(table, Table):
+        return
+    found = kernel.quick(plan, (*arguments[2], *arguments[3]))
+    # The launch may have been of arguments that have changed since the key was made.
+    if found is None or found[0] is not form or native(*arguments, mode | DESCRIBE) != key:
+        return
+    table.learn(key, plan, form, found[1])

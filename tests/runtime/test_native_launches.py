@@ -1,0 +1,476 @@
+"""Launches in machine code do what those in Python do: the same bytes reach the driver, or Python does the launch."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pretend_driver import PretendDriver
+from test_cuda_launches import Tensor, add, arrays, checked, run_add
+
+import tegula as tg
+from tegula.backend import launcher
+from tegula.errors import RunError
+from tegula.runtime.cuda import interop, native
+from tegula.runtime.cuda.context import context
+from tegula.runtime.cuda.driver import PROTOTYPES, install
+from tegula.runtime.cuda.launch import CONFIGURATION
+
+Seen = tuple[bytes, int, bytes]
+"""What the driver is given: the configuration, the function, the bytes of the arguments."""
+
+
+class Spied(PretendDriver):
+    """The functions that machine code calls are functions of C. `seen`: what was launched; `size`: bytes of arguments
+    to look at."""
+
+    def __init__(self, devices: int) -> None:
+        super().__init__(devices)
+        self.seen: list[Seen] = []
+        self.size = 0
+        pretended = self.cuLaunchKernelEx
+
+        def launch(at: int, function: int, parameters: int, extra: None) -> int:
+            (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
+            configuration = ctypes.string_at(at, CONFIGURATION.size)
+            self.seen.append((configuration, function, ctypes.string_at(first, self.size)))
+            return pretended(at, function, parameters, extra)
+
+        def current(out: int) -> int:
+            ctypes.c_void_p.from_address(out).value = self.current
+            return 0
+
+        for name, function in (("cuLaunchKernelEx", launch), ("cuCtxGetCurrent", current)):
+            setattr(self, name, ctypes.CFUNCTYPE(ctypes.c_int, *PROTOTYPES[name])(function))
+
+
+@pytest.fixture(params=[1, 2], ids=["one device", "two devices"])
+def driver(request: pytest.FixtureRequest, pretended: PretendDriver) -> Iterator[Spied]:
+    made = Spied(request.param)
+    made.kernels["kernel"] = run_add
+    add.unload()
+    checked.unload()
+    before = install(made)
+    yield made
+    install(before)
+
+
+def is_native(kernel: Any, dim: Any, block_dim: Any, inputs: Any, outputs: Any = (), mode: int = 0) -> Any:
+    """What machine code says of a launch; None where the kernel has none yet."""
+    return None if kernel.native is None else kernel.native(dim, block_dim, inputs, outputs, mode)
+
+
+def repeated(launch: Callable[[], None], times: int = 5) -> None:
+    """Launch until machine code knows it."""
+    for _ in range(times):
+        launch()
+
+
+def in_python(kernel: Any, launch: Callable[[], None]) -> None:
+    """Launch along the general way."""
+    kept, kernel.native = kernel.native, None
+    launch()
+    kernel.native = kept
+
+
+def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
+    a, b, c = arrays()
+    driver.size = 72 + 24
+    for launch, call in (
+        (lambda: tg.launch(add, 1000, [a, b], [c], block_dim=64), (1000, 64, [a, b], [c], 0)),
+        (lambda: tg.launch(add, (1000,), (a, b, c)), (1000, None, (a, b, c), (), 0)),
+        (lambda: tg.launch(add, 1000, inputs=[a], outputs=[b, c]), (1000, None, [a], [b, c], 0)),
+    ):
+        repeated(launch)
+        c.zero_()
+        driver.seen.clear()
+        driver.calls.clear()
+        assert is_native(add, *call) is True
+        in_python(add, launch)
+        assert driver.seen[0][1:] == driver.seen[1][1:]
+        assert CONFIGURATION.unpack(driver.seen[0][0]) == CONFIGURATION.unpack(driver.seen[1][0])
+        np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
+
+
+def test_launches_by_blocks(driver: Spied) -> None:
+    a, b, c = arrays()
+    driver.size = 72 + 32
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    for kernel, dims in ((add, 40), (add, [40]), (add2, (8, 5))):
+
+        def launch(kernel: Any = kernel, dims: Any = dims) -> None:
+            tg.launch_tiled(kernel, dims, [a, b, c], block_dim=25)
+
+        repeated(launch)
+        assert is_native(kernel, dims, 25, [a, b, c], [], launcher.TILED) is True
+        in_python(kernel, launch)
+        assert driver.seen[-1][1:] == driver.seen[-2][1:]
+
+
+@tg.kernel
+def add2(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
+    i, j, t = tg.tid()
+    c[t] = a[t] + b[t]
+
+
+def test_it_is_taught_after_some_launches(driver: Spied) -> None:
+    a, b, c = arrays()
+    told = []
+    for _ in range(6):
+        told.append(getattr(add.native, "__name__", None))
+        tg.launch(add, 1000, [a, b, c])
+    assert told[0] is None and told[-1] == "launch"
+    assert is_native(add, 1000, None, [a, b, c]) is True
+    assert len(driver.seen) == 7
+
+
+def test_what_it_leaves_to_python(driver: Spied) -> None:
+    a, b, c = arrays()
+    repeated(lambda: tg.launch(add, 1000, [a, b, c]))
+    driver.seen.clear()
+    for call in (
+        (1000, None, [a, b], [], 0),
+        (1000, None, [a, a, c, c], [], 0),
+        (1000, None, [a, b, b], [], 0),
+        (1000, None, [a, b, c[1:]], [], 0),
+        (1000, None, [a, b, c.numpy()], [], 0),
+        (1000, None, [a, b, None], [], 0),
+        (1000, None, iter([a, b, c]), [], 0),
+        (1000.0, None, [a, b, c], [], 0),
+        (1 << 70, None, [a, b, c], [], 0),
+        ((1, 1, 1, 1, 1000), None, [a, b, c], [], 0),
+        (999, None, [a, b, c], [], 0),
+        (1000, 256.0, [a, b, c], [], 0),
+        (1000, -1, [a, b, c], [], 0),
+        (1000, 64, [a, b, c], [], 0),
+        (1000, None, [a, b, c], [], 1),
+        (1000, None, [a, b, c], [], None),
+        (1000, None, [a, b, c]),
+    ):
+        assert add.native(*call) is False, call
+    assert driver.seen == []
+    with pytest.raises(tg.LaunchError, match="add takes 3 arguments"):
+        tg.launch(add, 1000, [a, b])
+    with pytest.raises(tg.LaunchError, match="must be a list of arguments"):
+        tg.launch(add, 1000, a)
+
+
+def test_other_modes_and_captured_values(driver: Spied) -> None:
+    a, b, c = arrays()
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    space: dict[str, Any] = {"tg": tg, "FACTOR": 2.0}
+    text = """
+def scale(a: tg.array1d[float], b: tg.array1d[float]):
+    i = tg.tid()
+    b[i] = a[i] * FACTOR
+"""
+    exec(text, space)
+    scale = tg.kernel(space["scale"], source=text)
+    launch = lambda: tg.launch(scale, 1000, [a, b])  # noqa: E731
+    repeated(launch)
+    function = driver.seen[-1][1]
+    assert is_native(scale, 1000, None, [a, b]) is True
+    space["FACTOR"] = 3.0
+    assert is_native(scale, 1000, None, [a, b]) is not True
+    repeated(launch)
+    assert driver.seen[-1][1] != function and is_native(scale, 1000, None, [a, b]) is True
+    tg.config.block_dim = 128
+    try:
+        assert is_native(scale, 1000, None, [a, b]) is False
+        launch()
+        assert CONFIGURATION.unpack(driver.seen[-1][0])[3] == 128
+    finally:
+        tg.config.block_dim = 256
+    tg.config.mode = "debug"
+    try:
+        # Its launches report, which is Python's work.
+        repeated(launch, 8)
+        assert is_native(scale, 1000, None, [a, b]) is False
+    finally:
+        tg.config.mode = "release"
+    assert is_native(scale, 1000, None, [a, b]) is True
+    scale.unload()
+    assert scale.native is None
+    repeated(launch)
+    assert is_native(scale, 1000, None, [a, b]) is True
+
+
+def test_streams_and_recordings(driver: Spied) -> None:
+    a, b, c = arrays()
+    launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
+    repeated(launch)
+    side = tg.Stream("cuda:0")
+    with tg.ScopedStream(side):
+        assert is_native(add, 1000, None, [a, b, c]) is False
+        launch()
+        assert driver.launches[-1][3] == side.handle
+    assert is_native(add, 1000, None, [a, b, c]) is True
+    tg.launch(add, 1000, [a, b, c], stream=side)
+    assert driver.launches[-1][3] == side.handle
+    count = len(driver.launches)
+    with tg.ScopedCapture("cuda:0") as capture:
+        launch()
+    c.zero_()
+    assert capture.graph is not None
+    assert is_native(add, 1000, None, [a, b, c]) is True
+    c.zero_()
+    tg.capture_launch(capture.graph)
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
+    assert len(driver.launches) >= count
+
+
+def test_tapes_see_launches(driver: Spied) -> None:
+    a, b, c = (tg.ones(1000, device="cuda:0", requires_grad=True) for _ in range(3))
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
+    repeated(launch)
+    assert is_native(add, 1000, None, [a, b, c]) is True
+    with tg.Tape() as tape:
+        launch()
+    before = len(driver.launches)
+    tape.backward(grads={c: tg.ones(1000, device="cuda:0")})
+    assert len(driver.launches) > before
+
+
+def test_faults_and_contexts(driver: Spied) -> None:
+    a, b, c = arrays()
+    launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
+    repeated(launch)
+    # A thread that has another context, or none: the driver refuses, or is asked first.
+    driver.current = None
+    c.zero_()
+    driver.current = None
+    launch()
+    np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
+    where = context(0)
+    assert list(where.recent)[-1] == "add"
+    driver.sticky = 700
+    with pytest.raises(RunError, match="an access outside of any array in kernel 'add'"):
+        launch()
+    driver.sticky = 0
+    assert is_native(add, 1000, None, [a, b, c]) is False
+    with pytest.raises(RunError, match="cannot be used any more"):
+        launch()
+
+
+def test_many_shapes_of_launches(driver: Spied) -> None:
+    """More than the table holds: what is not known goes the general way, and nothing is mixed up."""
+    a, b, c = arrays()
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    driver.size = 72 + 24
+    for _ in range(4):
+        for n in range(1, 400):
+            tg.launch(add, n, [a, b, c], block_dim=32)
+            assert struct.unpack_from("<2q", driver.seen[-1][2], 72) == (n, n)
+            assert CONFIGURATION.unpack(driver.seen[-1][0])[0] == -(-n // 32)
+    for n in range(1, 400):
+        repeated(lambda n=n: tg.launch(add, n, [a, b, c], block_dim=32), 2)
+        assert struct.unpack_from("<2q", driver.seen[-1][2], 72) == (n, n)
+
+
+def test_threads(driver: Spied) -> None:
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    a, b, c = arrays()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for k in range(500):
+                tg.launch(add, 1000 - k % 7, [a, b, c])
+                if k % 100 == 50:
+                    add.unload()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert errors == [] and len(driver.seen) >= 2000
+
+
+# Numbers -------------------------------------------------------------------------------------------------------------
+
+
+@tg.kernel
+def numbers(
+    out: tg.array1d[float], a: bool, b: tg.int8, c: tg.uint8, d: tg.int16, e: tg.uint16, f: int, g: tg.uint32,
+    h: tg.int64, i: tg.uint64, j: float, k: tg.float64,
+):  # fmt: skip
+    out[0] = float(b) + j
+
+
+def edges(bits: int, signed: bool) -> list[int]:
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return [low, high, low - 1, high + 1, 0, 1, -1]
+
+
+integers = st.one_of(
+    *[st.sampled_from(edges(bits, signed)) for bits in (8, 16, 32, 64) for signed in (False, True)],
+    st.integers(-(2**70), 2**70),
+)
+reals = st.one_of(st.floats(), st.sampled_from([3.4e38, 3.5e38, 1e39, -1e39, math.inf, 2.0**-149]), integers)
+values = st.tuples(st.booleans(), *[integers] * 8, reals, reals)
+
+
+def numbered(given: tuple[Any, ...]) -> bytes | None:
+    """What Python makes of the numbers; None where one does not fit."""
+    try:
+        return struct.pack("<?7xb7xB7xh6xH6xi4xI4xqQf4xd", *given)
+    except (struct.error, OverflowError):
+        return None
+
+
+SENT: list[bytes] = []
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)
+def _sent(at: int, function: int, parameters: int, extra: None) -> int:
+    (first,) = struct.unpack("<Q", ctypes.string_at(parameters, 8))
+    SENT.append(ctypes.string_at(first, 24 + 11 * 8 + 24))
+    return 0
+
+
+@given(given=values)
+def test_numbers_are_packed_as_python_packs_them(given: tuple[Any, ...]) -> None:
+    out, function = packing()
+    SENT.clear()
+    done = function(1, 32, [out, *given], (), 0)
+    wanted = numbered(given)
+    if wanted is None:
+        assert done is False and SENT == []
+    elif any(type(x) is int and abs(x) >= 2**63 for x in given):
+        assert done in (True, False)
+    else:
+        assert done is True
+        # A NaN keeps its bits as far as Python's does.
+        assert SENT[0][24 : 24 + 88] == wanted
+
+
+@cache
+def packing() -> tuple[tg.array, Any]:
+    """An array, and a function that knows launches of `numbers` with it, on a device that keeps what it is sent."""
+    parameters, world = native.described(numbers.parameters), native.world()
+    assert parameters is not None and world is not None
+    table = native.Table(parameters)
+    function = world.function(table)
+    out = tg.array(np.zeros(1, np.float32), copy=False)
+    out.header = out._header()
+    key = function(1, 32, [out, True, *[1] * 8, 1.0, 1.0], (), launcher.DESCRIBE)
+    device = native.words("Q", [1, 1, 0, ctypes.cast(_sent, ctypes.c_void_p).value or 0, 0])
+    recent: list[str] = []
+    objects = recent.append, "numbers"
+    head = len(key) // 8, 0, device.buffer_info()[0], 0, 24, id(objects[0]), id(objects[1]), 0, b""
+    table._put(key, (struct.pack(native.ENTRY, *head) + key + bytes(24), key, objects, device))
+    return out, function
+
+
+# Tensors -------------------------------------------------------------------------------------------------------------
+
+
+class Described(Tensor):
+    """A tensor that also has DLPack's exchange interface."""
+
+
+DESCRIPTIONS: list[Any] = []
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+def _describe(tensor: Described, out: int) -> int:
+    if tensor.a.dtype not in (tg.float32, tg.int32):
+        return -1
+    n = tensor.a.ndim
+    shape, strides = (ctypes.c_int64 * n)(*tensor.a.shape), (ctypes.c_int64 * n)(*tensor.stride())
+    DESCRIPTIONS[:] = [shape, strides]
+    kind = 2 if tensor.a.dtype == tg.float32 else 0
+    ctypes.memmove(
+        out,
+        struct.pack(
+            "<QiiiBBHQQQ", tensor.a.ptr - 16, 2, tensor.get_device(), n, kind, 32, 1,
+            ctypes.addressof(shape), ctypes.addressof(strides), 16,
+        ), 48,
+    )  # fmt: skip
+    return 0
+
+
+STREAM = [0]
+
+
+@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
+def _stream(kind: int, device: int, out: int) -> int:
+    ctypes.c_uint64.from_address(out).value = STREAM[0]
+    return 0
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch, driver: Spied) -> Iterator[Any]:
+    made = SimpleNamespace(Tensor=Described)
+    made.cuda = SimpleNamespace(current_stream=lambda ordinal: SimpleNamespace(cuda_stream=STREAM[0]))
+
+    def count(tensor: Tensor) -> None:
+        tensor._version += 1
+
+    made.autograd = SimpleNamespace(graph=SimpleNamespace(increment_version=count))
+    monkeypatch.setitem(sys.modules, "torch", made)
+    world = native.world()
+    assert world is not None
+    functions = {"describe_tensor": _describe, "current_stream": _stream}
+    for name, function in functions.items():
+        world.put(name, ctypes.cast(function, ctypes.c_void_p).value or 0)
+    world.put("tensor", id(Described))
+    yield made
+    STREAM[0] = 0
+    interop.FOREIGN.clear()
+    interop._adopted.clear()
+    for name in launcher.FOREIGN:
+        world.put(name, 0)
+
+
+def test_tensors(driver: Spied, torch: Any) -> None:
+    a, b, c = arrays()
+    tensors = [Described(x) for x in (a, b, c)]
+    driver.size = 72 + 24
+    launch = lambda: tg.launch(add, 1000, tensors)  # noqa: E731
+    repeated(launch)
+    assert is_native(add, 1000, None, tensors) == (2,)
+    in_python(add, launch)
+    assert driver.seen[-1][2] == driver.seen[-2][2] and driver.seen[-1][1] == driver.seen[-2][1]
+    assert [t._version for t in tensors] == [0, 0, 6]
+    # Other memory of the same kind needs no lesson; another alignment, length or type is another launch.
+    more = [Described(x) for x in arrays()]
+    assert is_native(add, 1000, None, more) == (2,)
+    assert is_native(add, 1000, None, [Described(a), b, c]) is False
+    assert is_native(add, 1000, None, [Described(a[1:]), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [Described(a[:999]), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [Described(a.view(tg.int32)), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [Described(a.view(tg.uint32)), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [Described(a.reshape((10, 100))), *tensors[1:]]) is False
+    assert is_native(add, 1000, None, [tensors[0], tensors[1], tensors[1]]) is False
+
+
+def test_the_stream_of_tensors(driver: Spied, torch: Any) -> None:
+    a, b, c = arrays()
+    tensors = [Described(x) for x in (a, b, c)]
+    repeated(lambda: tg.launch(add, 1000, tensors))
+    repeated(lambda: tg.launch(add, 1000, [*tensors[:2], c]))
+    side = tg.Stream("cuda:0")
+    STREAM[0] = side.handle
+    assert is_native(add, 1000, None, tensors) == (2,) and driver.launches[-1][3] == side.handle
+    # Arrays of ours are ordered with the other library's stream by Python code.
+    assert is_native(add, 1000, None, [*tensors[:2], c]) is False
+    tg.launch(add, 1000, [*tensors[:2], c])
+    assert driver.launches[-1][3] == side.handle and "cuStreamWaitEvent" in driver.calls
+    STREAM[0] = 1
+    assert is_native(add, 1000, None, [*tensors[:2], c]) == (2,) and driver.launches[-1][3] == 1
