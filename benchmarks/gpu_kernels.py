@@ -216,3 +216,17 @@ def scaled(a: tg.array[float], b: tg.array[float], c: tg.array[float], n: int, s
     i = tg.tid()
     if i < n:
         c[i] = a[i] + b[i] * s
+
+
+@tg.kernel
+def no_maps(
+    a: tg.array2d[tg.bfloat16],
+    b: tg.array2d[tg.bfloat16],
+    n: int,
+    alpha: float,
+    beta: float,
+    c: tg.array2d[tg.bfloat16],
+):
+    i, _t = tg.tid()
+    if i < n:
+        c[i, 0] = a[i, 0] + b[i, 0] * tg.bfloat16(alpha + beta)

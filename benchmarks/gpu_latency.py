@@ -14,8 +14,11 @@ import torch
 import tegula as tg
 from benchmarks import gpu_kernels as kernels
 from benchmarks.measure import Row, fresh_process
+from tegula.kernels import gemm
+from tegula.kernels.shapes import Tile
 
 LAUNCHES, SAMPLES, RUNS = 300, 41, 5
+COUNTED = LAUNCHES * SAMPLES
 
 CONTEXT = """
 import ctypes
@@ -68,6 +71,15 @@ import time
 import tegula as tg
 from benchmarks import gpu_kernels
 """
+COLD_ATTENTION = (
+    CONTEXT
+    + TENSORS
+    + "from tegula import kernels\n"
+    + "arrays = [tg.zeros((1, 1, 256, 128), tg.bfloat16, device='cuda:0') for _ in range(4)]\n"
+    + RESTART
+    + "kernels.attention(*arrays)\n"
+    + PRINT
+)
 COLD_PRODUCT = (
     CONTEXT
     + TENSORS
@@ -108,10 +120,49 @@ def launches(tensors: bool) -> Iterator[Row]:
         raise AssertionError(f"the launch computed {c[0].item()}, not 5")
     name = f"host time of a launch with three {'tensors of PyTorch' if tensors else 'arrays'} and two scalars"
     peer = peer_launch(a, b)
-    row = Row(name, mine, "us", threshold=8.0 if tensors else 5.0, error=error, samples=SAMPLES * LAUNCHES)
+    row = Row(name, mine, "us", threshold=8.0 if tensors else 5.0, error=error, samples=COUNTED)
     if peer is not None:
         row.peer, row.peer_value = "cupy.RawKernel", peer
     yield row
+
+
+def recorded() -> Iterator[Row]:
+    """The same launch, recorded and started again and again."""
+    arrays = [tg.full(32, k, device="cuda:0") for k in (1, 2, 3)]
+    with tg.ScopedCapture("cuda:0") as capture:
+        tg.launch(kernels.scaled, 32, [*arrays, 32, 2.0], block_dim=32)
+    graph = capture.graph
+    assert graph is not None
+    mine = host_time(lambda: tg.capture_launch(graph))
+    yield Row(
+        "host time of a recorded launch", mine, "us", error=wrong(arrays[2].numpy(), 5), samples=COUNTED
+    )
+
+
+def mapped() -> Iterator[Row]:
+    """A kernel whose operands come by bulk copies, described by tensor maps that travel with each launch; the peer is a
+    kernel with as many arguments and no maps."""
+    a, b, c = (tg.full((64, 64), k, tg.bfloat16, "cuda:0") for k in (1, 2, 3))
+    kernel = gemm.product(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
+
+    def launch() -> None:
+        tg.launch_tiled(kernel, 1, [a, b, 0, 1.0, 0.0, c])
+
+    def plain() -> None:
+        tg.launch_tiled(kernels.no_maps, 1, [a, b, 0, 1.0, 0.0, c], block_dim=256)
+
+    name, peer = "host time of a launch with tensor maps", host_time(plain)
+    row = Row(name, host_time(launch), "us", "without", peer, samples=COUNTED)
+    row.error = wrong(c.numpy().astype(float), 128)
+    yield row
+
+
+def wrong(found: Any, wanted: float) -> float:
+    """The largest error; AssertionError if there is any."""
+    error = float(abs(found - wanted).max())
+    if error:
+        raise AssertionError(f"the launches computed {found.flat[0]}, not {wanted}")
+    return error
 
 
 def peer_launch(a: torch.Tensor, b: torch.Tensor) -> float | None:
@@ -149,6 +200,8 @@ def process(name: str, code: str, threshold: float | None, warm: bool) -> Iterat
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
     "host time, arrays": partial(launches, tensors=False),
     "host time, tensors": partial(launches, tensors=True),
+    "host time, recorded": recorded,
+    "host time, tensor maps": mapped,
     "docs GEMM, cold": partial(
         process, "docs GEMM, source to loaded machine code, cold", COLD, 300.0, warm=False
     ),
@@ -161,6 +214,9 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         COLD_PRODUCT,
         None,
         warm=False,
+    ),
+    "attention, cold": partial(
+        process, "attention with roles, source to loaded machine code, cold", COLD_ATTENTION, None, warm=False
     ),
 }
 """By name, in order; each yields its rows."""

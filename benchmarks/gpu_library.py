@@ -21,7 +21,13 @@ from tegula.kernels import gemm
 from tegula.kernels.operands import processors
 from tegula.kernels.shapes import LEAST_STEPS, TENSOR_CORES, Machine, Tile, choose
 
-PRODUCTS = ((4096, 4096, 4096), (8192, 8192, 8192), (8192, 8192, 1024), (16384, 4096, 4096))
+PRODUCTS = (
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (8192, 8192, 1024),
+    (16384, 4096, 4096),
+    (4096, 14336, 4096),
+)
 """M, N, K."""
 SMALL = (
     (1024, 1024, 1024),
@@ -92,26 +98,27 @@ def narrow_product(n: int, transposed: bool) -> Iterator[Row]:
     )  # fmt: skip
 
 
-def rounded_product(n: int, transposed: bool) -> Iterator[Row]:
-    """float32 through tensor cores, which read it rounded to tf32. Ours read B with K along rows, and transpose one
-    that is not so."""
+def float32_product(precision: str, n: int, transposed: bool) -> Iterator[Row]:
+    """float32, with "tf32" through tensor cores, which read it rounded. For these ours read B with K along rows, and
+    transpose one that is not so."""
+    rounded = precision == "tf32"
     a, b = ([random((n, n), "float32", seed + 9 * which) for seed in range(SETS)] for which in range(2))
     c = [poisoned(t) for t in a]
     arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
     right = [t.T if transposed else t for t in b]
 
     def run(i: int) -> None:
-        kernels.matmul(*arrays[i], transpose_b=transposed, precision="tf32")
+        kernels.matmul(*arrays[i], transpose_b=transposed, precision=precision)
 
     run(0)
     error = relative_error(c[0], a[0].double() @ right[0].double())
     before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = True
+    torch.backends.cuda.matmul.allow_tf32 = rounded
     try:
         yield compared(
-            product_name(n, n, n, transposed, "tf32"), run,
-            {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error, "tf32",
-            0.93 if transposed else None, 2 * n**3 / 1e12, "TFLOP/s",
+            product_name(n, n, n, transposed, "tf32" if rounded else "float32"), run,
+            {"torch.matmul": lambda i: torch.matmul(a[i], right[i], out=c[i])}, SETS, error,
+            "tf32" if rounded else "float32", 0.93 if rounded and transposed else None, 2 * n**3 / 1e12, "TFLOP/s",
         )  # fmt: skip
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
@@ -196,11 +203,14 @@ def product_name(m: int, n: int, k: int, transposed: bool, dtype: str = "bfloat1
     return f"library matmul {dtype} {m}x{n}x{k}{', B transposed' if transposed else ''}"
 
 
-def attention(size: str, causal: bool) -> Iterator[Row]:
-    """bfloat16 with heads of 128; a causal one counts half of the work."""
+def attention(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> Iterator[Row]:
+    """bfloat16; a causal one counts half of the work. `groups`: heads that share their keys and values."""
     batch, heads, length, threshold = ATTENTIONS[size]
-    shape = (batch, heads, length, DEPTH)
-    q, k, v = ([random(shape, "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
+    shapes = ((batch, heads, length, depth), *[(batch, heads // groups, length, depth)] * 2)
+    q, k, v = (
+        [random(shape, "bfloat16", seed + 9 * which) for seed in range(SETS)]
+        for which, shape in enumerate(shapes)
+    )
     o = [poisoned(t) for t in q]
     arrays = [[*map(ours, each)] for each in zip(q, k, v, o, strict=True)]
 
@@ -209,29 +219,35 @@ def attention(size: str, causal: bool) -> Iterator[Row]:
 
     def peer(i: int) -> torch.Tensor:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            return scaled_dot_product_attention(q[i], k[i], v[i], is_causal=causal)
+            return scaled_dot_product_attention(q[i], k[i], v[i], is_causal=causal, enable_gqa=groups > 1)
 
     run(0)
     error = max(
-        relative_error(o[0][-1, h], attended(q[0][-1, h], k[0][-1, h], v[0][-1, h], causal)) for h in (0, -1)
+        relative_error(
+            o[0][-1, h], attended(q[0][-1, h], k[0][-1, h // groups], v[0][-1, h // groups], causal)
+        )
+        for h in (0, heads - 1)
     )
+    plain = depth == DEPTH and groups == 1
     yield compared(
-        attention_name(size, causal), run, {"cuDNN": peer}, SETS, error, "bfloat16", threshold,
-        4 * batch * heads * length**2 * DEPTH / (2 if causal else 1) / 1e12, "TFLOP/s",
+        attention_name(size, causal, depth, groups), run, {"cuDNN": peer}, SETS, error, "bfloat16",
+        threshold if plain else None, 4 * batch * heads * length**2 * depth / (2 if causal else 1) / 1e12, "TFLOP/s",
     )  # fmt: skip
 
 
 def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
     """Attention of one head in float64, by its definition."""
-    scores = q.double() @ k.double().T / DEPTH**0.5
+    scores = q.double() @ k.double().T / q.shape[1] ** 0.5
     if causal:
         scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu_(1), float("-inf"))
     return torch.softmax(scores, 1) @ v.double()
 
 
-def attention_name(size: str, causal: bool) -> str:
+def attention_name(size: str, causal: bool, depth: int = DEPTH, groups: int = 1) -> str:
     batch, heads, *_ = ATTENTIONS[size]
-    return f"library attention bfloat16 {size}{' causal' if causal else ''}, batch {batch}, {heads} heads of {DEPTH}"
+    shared = f", {heads // groups} of keys" if groups > 1 else ""
+    what = f"{size}{' causal' if causal else ''}, batch {batch}, {heads} heads of {depth}{shared}"
+    return f"library attention bfloat16 {what}"
 
 
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
@@ -242,9 +258,14 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     },
     **{
         product_name(n, n, n, transposed, dtype): partial(case, n, transposed)
-        for dtype, case, n in (("float8_e4m3", narrow_product, 8192), ("tf32", rounded_product, 4096))
+        for dtype, case, n in (
+            ("float8_e4m3", narrow_product, 8192),
+            ("tf32", partial(float32_product, "tf32"), 4096),
+            ("tf32", partial(float32_product, "tf32"), 8192),
+        )
         for transposed in (True, False)
     },
+    product_name(4096, 4096, 4096, False, "float32"): partial(float32_product, "default", 4096, False),
     "library matmul bfloat16, small and thin": small_products,
     **{
         product_name(*shape, False): partial(product, *shape, False, threshold)
@@ -257,6 +278,8 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         for size in ATTENTIONS
         for causal in (False, True)
     },
+    **{attention_name("8k", causal, 64): partial(attention, "8k", causal, 64) for causal in (False, True)},
+    attention_name("8k", True, groups=4): partial(attention, "8k", True, groups=4),
 }
 """By name, in order; each yields its row."""
 

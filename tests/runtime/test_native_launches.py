@@ -8,7 +8,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +22,8 @@ from test_cuda_launches import Tensor, add, arrays, checked, run_add
 import tegula as tg
 from tegula.backend import launcher
 from tegula.errors import RunError
+from tegula.kernels import gemm
+from tegula.kernels.shapes import Tile
 from tegula.runtime.cuda import interop, native
 from tegula.runtime.cuda.context import context
 from tegula.runtime.cuda.driver import PROTOTYPES, install
@@ -53,6 +55,9 @@ class Spied(PretendDriver):
 
         for name, function in (("cuLaunchKernelEx", launch), ("cuCtxGetCurrent", current)):
             setattr(self, name, ctypes.CFUNCTYPE(ctypes.c_int, *PROTOTYPES[name])(function))
+
+    def TensorMapEncodeTiled(self, out: int, kind: int, rank: int, address: int, *rest: Any) -> None:
+        ctypes.memmove(out, struct.pack("<Q", address) * 16, 128)
 
 
 @pytest.fixture(params=[1, 2], ids=["one device", "two devices"])
@@ -122,6 +127,26 @@ def test_launches_by_blocks(driver: Spied) -> None:
 def add2(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
     i, j, t = tg.tid()
     c[t] = a[t] + b[t]
+
+
+def test_tensor_maps_travel_with_the_arguments(driver: Spied) -> None:
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    driver.size = 40 * 3 + 3 * 8 + 32
+    kernel = gemm.product(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
+    sets = [[tg.zeros((64, 64), tg.bfloat16, "cuda:0") for _ in range(3)] for _ in range(3)]
+    launches = [partial(tg.launch_tiled, kernel, 1, [a, b, 0, 1.0, 0.0, c]) for a, b, c in sets]
+    for _ in range(8):
+        for launch in launches:
+            launch()
+    maps = kernel.compiled[-1].maps
+    assert maps is not None and len(maps.maps) == 3
+    driver.size += len(maps.padding) + 3 * 128
+    for (a, b, c), launch in zip(sets, launches, strict=True):
+        assert is_native(kernel, 1, None, [a, b, 0, 1.0, 0.0, c], (), launcher.TILED) is True
+        in_python(kernel, launch)
+        assert driver.seen[-1][1:] == driver.seen[-2][1:]
+        assert driver.seen[-1][2].endswith(struct.pack("<Q", c.ptr) * 16)
+    kernel.unload()
 
 
 def test_it_is_taught_after_some_launches(driver: Spied) -> None:

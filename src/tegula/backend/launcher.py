@@ -63,8 +63,8 @@ SLOT_BITS, SLOT_BYTES, WAYS = 8, 2 * WORD, 4
 """A slot has an entry (a tuple, whose first item has its words) and the hash of its key, whose first bits say where it
 is looked for: there, and in so many slots in all."""
 MISSES_AT = SLOTS_AT + (1 << SLOT_BITS) * SLOT_BYTES
-TABLE_BYTES = MISSES_AT + (1 << SLOT_BITS) * WORD
-"""The hashes that were looked for in vain, by their first bits."""
+TABLE_BYTES = MISSES_AT + (1 << SLOT_BITS) * 2 * WORD
+"""The hashes that were looked for in vain, the last two for each beginning."""
 
 # An entry: a launch that is known.
 ENTRY = {
@@ -518,12 +518,19 @@ further:
 out:
   ret ptr %result
 unknown:
-  %home.at = shl i64 %home, 3
+  %home.at = shl i64 %home, 4
   %miss.at = add i64 %home.at, <MISSES_AT>
-  %before = call i64 @word(ptr %table, i64 %miss.at)
+  %older.at = add i64 %miss.at, 8
+  %last = call i64 @word(ptr %table, i64 %miss.at)
+  %older = call i64 @word(ptr %table, i64 %older.at)
+  %was.last = icmp eq i64 %last, %h
+  %was.older = icmp eq i64 %older, %h
+  %again = or i1 %was.last, %was.older
+  br i1 %again, label %tell, label %remember
+remember:
   call void @set(ptr %table, i64 %miss.at, i64 %h)
-  %again = icmp eq i64 %before, %h
-  br i1 %again, label %tell, label %no
+  call void @set(ptr %table, i64 %older.at, i64 %last)
+  br label %no
 tell:
   %key = call ptr @key(ptr %frame)
   %made = icmp ne ptr %key, null
