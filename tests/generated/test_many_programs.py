@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.cpu
 TOOL = Path(__file__).parent.parent.parent / "tools" / "generated_programs.py"
 
 

@@ -42,6 +42,7 @@ def test_interpreter_and_threads_agree_with_the_cpu(name: str) -> None:
         np.testing.assert_allclose(b, native.numpy(), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.cpu
 @pytest.mark.skipif(not ptx.candidates(), reason="no ptxas")
 @pytest.mark.parametrize("name", CASES)
 def test_assembles_for_a_gpu(name: str) -> None:

@@ -61,6 +61,7 @@ def gradient_bytes() -> bytes:
     return x.grad.numpy().tobytes() + rows.grad.numpy().tobytes() + w.grad.numpy().tobytes()
 
 
+@pytest.mark.cpu
 def test_gradients_do_not_depend_on_threads() -> None:
     run = "import test_order as t, sys; t.tg.config.deterministic = True; sys.stdout.buffer.write(t.gradient_bytes())"
     path = os.pathsep.join(p for p in sys.path if p)
@@ -74,6 +75,22 @@ def test_gradients_do_not_depend_on_threads() -> None:
         for threads in ("1", "3")
     }
     assert found == {gradient_bytes()}
+
+
+def test_gradients_are_the_same_in_every_run() -> None:
+    rng = np.random.default_rng(0)
+    x = tg.array(rng.standard_normal((3000, 64)), dtype=float, requires_grad=True)
+    w = tg.array(rng.standard_normal(64), dtype=float, requires_grad=True)
+    y, g = tg.zeros(x.shape, requires_grad=True), rng.standard_normal(x.shape)
+    found: set[bytes] = set()
+    for _ in range(5):
+        x.grad.zero_()
+        w.grad.zero_()
+        with tg.Tape() as tape:
+            tg.launch_tiled(weighted, 3000, inputs=[x, w], outputs=[y], block_dim=32)
+        tape.backward(grads={y: g})
+        found.add(x.grad.numpy().tobytes() + w.grad.numpy().tobytes())
+    assert len(found) == 1
 
 
 def steps_of(kernel: Any, args: list[Any], dims: tuple[int, ...], block: int) -> Any:

@@ -8,6 +8,7 @@ import tegula as tg
 from tegula.kernels import shapes
 from tegula.kernels.shapes import TENSOR_CORES, Machine, Tile, choose, cpu
 
+pytestmark = pytest.mark.cpu
 H200 = Machine(132)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,8 @@ from tegula import errors as E
 from tegula.lang.place_roles import MOST_GROUPS, Wanted, place
 from tegula.ops.roles import start_registers
 from tegula.source import UNKNOWN
+
+pytestmark = pytest.mark.cpu
 
 
 def wanted(*warps: int, registers: int = 0) -> list[Wanted]:

@@ -15,6 +15,7 @@ from tegula.ir import Kernel, Op, Region
 from tegula.ops.roles import PipePop, PipeRelease, Roles
 from tegula.passes.pipeline import prepare
 
+pytestmark = pytest.mark.cpu
 N = 8
 THREADS = 256
 

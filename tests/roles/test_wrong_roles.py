@@ -9,6 +9,7 @@ import pytest
 
 import tegula as tg
 
+pytestmark = pytest.mark.cpu
 HEAD = """def kernel(x: tg.array2d[float]):
     at = 0
     vector = tg.vec3(1.0, 2.0, 3.0)
