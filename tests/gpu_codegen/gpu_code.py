@@ -72,7 +72,31 @@ REPLACED = (
     (r"addrspacecast (ptr) addrspace\(1\) (%\w+) to ptr", r"getelementptr i8, \1 \2, i64 0"),
     (r"ptr addrspace\(1\)", "ptr"),
     (r'^  call void asm sideeffect "griddepcontrol\..*$', ""),
+    (r"@llvm\.nvvm\.rcp\.approx\.ftz\.", "@reciprocal."),
 )
+RECIPROCALS = """
+define internal float @flushed(float %x) {
+  %size = call float @llvm.fabs.f32(float %x)
+  %small = fcmp olt float %size, 0x3810000000000000
+  %zero = call float @llvm.copysign.f32(float 0.0, float %x)
+  %made = select i1 %small, float %zero, float %x
+  ret float %made
+}
+define internal float @reciprocal.f(float %x) {
+  %from = call float @flushed(float %x)
+  %over = fdiv float 1.0, %from
+  %made = call float @flushed(float %over)
+  ret float %made
+}
+define internal double @reciprocal.d(double %x) {
+  %over = fdiv double 1.0, %x
+  %bits = bitcast double %over to i64
+  %high = and i64 %bits, -4294967296
+  %made = bitcast i64 %high to double
+  ret double %made
+}
+"""
+"""As exact as they can be: float32 without subnormal numbers, and the upper half of a float64."""
 
 
 def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence[int], blocks: int) -> None:
@@ -87,7 +111,7 @@ def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence
         total *= n
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
-    made = load(compile_object(text, get_target()))
+    made = load(compile_object(text + RECIPROCALS, get_target()))
     function = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_int32] * 3)(made.address("kernel"))
     for block in range(blocks):
         for thread in range(code.threads):

@@ -136,6 +136,10 @@ def _function(number: int, what: str, result: str, types: tuple[str, ...]) -> st
     return "\n".join([f"define internal {result} @hook{number}({arguments}) noinline {{", *lines, "}"])
 
 
+def _without_subnormals(x: np.ndarray) -> np.ndarray:
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0.0), x), x)
+
+
 class _Meeting:
     """Threads that do one thing together, time and again: the last one does it for all."""
 
@@ -248,6 +252,8 @@ class _Block:
         elif name.startswith("shfl.sync.idx"):
             lane = words[2] & 31
             words[0] = self._warp(words[1], lambda given: [given[lane]] * 32)
+        elif name.startswith("rcp.approx.ftz"):
+            words[0] = self._reciprocal(words[0], name.endswith(".d"))
         elif name.startswith("ldmatrix"):
             words[:4] = self._warp(words[0], lambda given: self._matrices(given, ".trans" in name))
         elif name.startswith("mma."):
@@ -262,6 +268,16 @@ class _Block:
             ctypes.memmove(words[0], words[1], inside)
         else:
             assert name in ("cp.async.commit.group", "cp.async.wait.group"), name
+
+    def _reciprocal(self, word: int, wide: bool) -> int:
+        """As exact as it can be: the upper half of a float64, a float32 without subnormal numbers."""
+        with np.errstate(all="ignore"):
+            if wide:
+                return (
+                    int((1.0 / np.array([word], np.uint64).view(np.float64)).view(np.uint64)[0]) >> 32 << 32
+                )
+            x = _without_subnormals(np.array([word & 0xFFFFFFFF], np.uint32).view(np.float32))
+            return int(_without_subnormals(np.float32(1.0) / x).view(np.uint32)[0])
 
     def _meet(self, key: Any, count: int) -> None:
         with self.lock:
@@ -316,7 +332,7 @@ class _Block:
             given = [int(w) & 0xFFFFFFFF for w in words[:inputs]]
             made = self._together(128, given, lambda all_: multiply_group(text, outputs, all_, self.memory))
             words[: len(made)] = [int(x) for x in made]
-        elif text.startswith("wgmma.wait_group") or "wgmma.wait_group" in text:
+        elif not text or "wgmma.wait_group" in text:
             pass  # tied registers are where they were
         elif "cp.async.bulk.tensor" in text:
             self._bulk(text, words)

@@ -73,7 +73,7 @@ ENTRY = {
         ("words", "captures", "device", "function", "tail", "append", "name", "writes", "configuration")
     )
 }
-CONFIGURATION_BYTES, STREAM_AT = 64, 32
+CONFIGURATION_BYTES, STREAM_AT, ATTRIBUTES_AT = 64, 32, 48
 KEY_AT = ENTRY["configuration"] + CONFIGURATION_BYTES
 """The key, then the captures (three objects each), then the bytes that follow the arguments."""
 DEVICE = {name: WORD * k for k, name in enumerate(("usable", "alone", "context", "launch", "current"))}
@@ -381,6 +381,11 @@ fill:
   %configuration = getelementptr i8, ptr %frame, i64 <F.configuration>
   call void @copy(ptr %configuration, ptr %template, i64 <CONFIGURATION_BYTES>)
   call void @set(ptr %configuration, i64 <STREAM_AT>, i64 %stream)
+  ; Another library's stream may be recorded: launches there do not start early.
+  %default = icmp eq i64 %stream, <LEGACY>
+  %attributes = call i64 @word(ptr %configuration, i64 <ATTRIBUTES_AT>)
+  %kept = select i1 %default, i64 %attributes, i64 0
+  call void @set(ptr %configuration, i64 <ATTRIBUTES_AT>, i64 %kept)
   store ptr %data, ptr %parameters
   %function = call i64 @word(ptr %known, i64 <E.function>)
   %launch.word = call i64 @word(ptr %device, i64 <D.launch>)
@@ -581,7 +586,7 @@ def launcher_text() -> str:
     constants = (
         *("ARRAY", "INTEGER", "SINGLE", "DOUBLE", "MOST_WORDS", "MOST_ARRAYS", "ARGUMENTS_AT", "SLOTS_AT"),
         *("SLOT_BYTES", "WAYS", "MISSES_AT", "TILED", "DESCRIBE", "HASH", "CUDA", "LEGACY"),
-        *("CONFIGURATION_BYTES", "STREAM_AT", "KEY_AT", "FRAME_BYTES"),
+        *("CONFIGURATION_BYTES", "STREAM_AT", "ATTRIBUTES_AT", "KEY_AT", "FRAME_BYTES"),
     )
     numbers |= {name: globals()[name] for name in constants}
     text = BASICS + ARGUMENTS + _TEXT + "".join(_wrapper(name, type) for name, type in FUNCTIONS.items())

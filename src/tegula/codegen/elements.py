@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tegula.codegen.memory import Memory
-from tegula.codegen.scalar import Components, elementwise, lower
+from tegula.codegen.scalar import Components, elementwise, lower_all
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt
 from tegula.codegen.text import register_type, vector_of
@@ -55,6 +55,13 @@ def _divides(region: Region) -> bool:
         for outer in region.ops
         for op in outer.walk()
     )
+
+
+def divides_floats(region: Region) -> bool:
+    """Whether a region divides float32 numbers, or narrower ones, which are divided as such."""
+    ops = (op for outer in region.ops for op in outer.walk() if isinstance(op, S.Div))
+    types = (scalar_of(op.result.type) for op in ops)  # type: ignore[arg-type]
+    return any(t.is_float and t.bits <= 32 for t in types)
 
 
 def element(s: State, value: Value, index: list[str], width: int, masked: bool) -> Components:
@@ -109,39 +116,59 @@ def _map(s: State, op: TileMap, index: list[str], width: int, masked: bool) -> C
     return s.run_branching(op.regions[0], args)[0]
 
 
-def run_region(
+def run_region(s: State, region: Region, args: list[Components], width: int) -> list[Components]:
+    """A straight region on registers; what it yields."""
+    return run_regions(s, region, [args], width)[0]
+
+
+Known = Mapping[Value, Components]
+
+
+def run_regions(
     s: State,
     region: Region,
-    args: list[Components],
+    elements: Sequence[Sequence[Components]],
     width: int,
-    known: Mapping[Value, Components] | None = None,
-) -> list[Components]:
-    """A straight region on registers; what it yields. `known`: results that are there already."""
-    env = {**dict(zip(region.args, args, strict=True)), **(known or {})}
-    return _straight(s, region, env, width)
+    known: Sequence[Known] | None = None,
+) -> list[list[Components]]:
+    """A straight region for several elements, op by op; what it yields for each. `known`: results that are there
+    already, the same ones for all."""
+    given = known if known is not None else [dict[Value, Components]()] * len(elements)
+    envs = [
+        {**dict(zip(region.args, args, strict=True)), **done}
+        for args, done in zip(elements, given, strict=True)
+    ]
+    return _straight(s, region, envs, width)
 
 
-def _straight(s: State, region: Region, env: dict[Value, Components], width: int) -> list[Components]:
+def _straight(
+    s: State, region: Region, envs: Sequence[dict[Value, Components]], width: int
+) -> list[list[Components]]:
     for op in region.ops:
         if isinstance(op, Yield):
-            return [env[v] for v in op.operands]
+            return [[env[v] for v in op.operands] for env in envs]
         if isinstance(op, If):
-            _selected(s, op, env, width)
-        elif op.result not in env:
-            env[op.result] = lower(s.code, op, [env[v] for v in op.operands], width)
+            _selected(s, op, envs, width)
+            continue
+        if op.result in envs[0]:
+            continue
+        made = lower_all(s.code, op, [[env[v] for v in op.operands] for env in envs], width)
+        for env, parts in zip(envs, made, strict=True):
+            env[op.result] = parts
     raise InternalError("a region without a yield")
 
 
-def _selected(s: State, op: Op, env: dict[Value, Components], width: int) -> None:
+def _selected(s: State, op: Op, envs: Sequence[dict[Value, Components]], width: int) -> None:
     """A pure `if`: both branches, then a choice."""
-    then, other = (_straight(s, r, env, width) for r in op.regions)
-    condition = env[op.operands[0]][0]
+    branches = (_straight(s, r, envs, width) for r in op.regions)
     flag = vector_of("i1", width)
-    for result, a, b in zip(op.results, then, other, strict=True):
-        t = register_type(scalar_of(result.type), width)  # type: ignore[arg-type]
-        env[result] = tuple(
-            s.code.emit(f"select {flag} {condition}, {t} {x}, {t} {y}") for x, y in zip(a, b, strict=True)
-        )
+    for env, then, other in zip(envs, *branches, strict=True):
+        condition = env[op.operands[0]][0]
+        for result, a, b in zip(op.results, then, other, strict=True):
+            t = register_type(scalar_of(result.type), width)  # type: ignore[arg-type]
+            env[result] = tuple(
+                s.code.emit(f"select {flag} {condition}, {t} {x}, {t} {y}") for x, y in zip(a, b, strict=True)
+            )
 
 
 def _arange(s: State, op: Op, index: list[str], width: int) -> str:
@@ -293,4 +320,4 @@ def _one_or_fill(s: State, op: Op, array: ArrayAt, pointer: str, ok: str) -> Com
     return tuple(s.code.emit(f"select i1 {ok}, {t} {a}, {t} {b}") for a, b in zip(got, fill, strict=True))
 
 
-__all__ = ["Memory", "element", "inside", "is_straight", "run_region", "splat"]
+__all__ = ["Memory", "element", "inside", "is_straight", "run_region", "run_regions", "splat"]

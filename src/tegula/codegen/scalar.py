@@ -57,6 +57,21 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
     return tuple(elementwise(code, op, source, list(xs), width) for xs in zip(*operands, strict=True))
 
 
+def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], width: int) -> list[Components]:
+    """The op's result for several elements. On targets that divide several numbers faster than one by one, quotients
+    are computed together."""
+    if code.divides is None or not isinstance(op, S.Div) or len(elements) == 1:
+        return [lower(code, op, operands, width) for operands in elements]
+    dtype = scalar_of(op.result.type)  # type: ignore[arg-type]
+    if not dtype.is_float or dtype.bits > 32:
+        return [lower(code, op, operands, width) for operands in elements]
+    pairs = [pair for a, b in elements for pair in zip(a, b, strict=True)]
+    wide = [(convert(code, a, dtype, float32, 1), convert(code, b, dtype, float32, 1)) for a, b in pairs]
+    made = [convert(code, q, float32, dtype, 1) for q in code.divides(code, wide)]
+    each = components(op.result.type)  # type: ignore[arg-type]
+    return [tuple(made[k : k + each]) for k in range(0, len(made), each)]
+
+
 def _constants(t: ElementType, value: Any, width: int) -> Components:
     """One number in all components, or nested sequences with a number for each."""
     numbers = np.array(value, object).reshape(-1).tolist()
@@ -384,8 +399,25 @@ _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 def _select(code: Code, op: Op, operands: Sequence[Components], width: int) -> Components:
     conditions, a, b = operands
     dtype = scalar_of(op.result.type)  # type: ignore[arg-type]
+    bound = _bound(op) if code.approximates else ""
+    if bound and dtype is float32:
+        return tuple(
+            code.call(bound, "f32", "float", f"float {x}, float {y}") for x, y in zip(a, b, strict=True)
+        )
     spread = conditions * len(a) if len(conditions) == 1 else conditions
     return tuple(_pick(code, c, dtype, x, y, width) for c, x, y in zip(spread, a, b, strict=True))
+
+
+def _bound(op: Op) -> str:
+    """The intrinsic for "c if x < c else x", or with >: the larger, or smaller, of a number and a constant other than
+    0, where a NaN stays. "" for other choices."""
+    compare = op.operands[0].owner
+    if not isinstance(compare, S.Cmp) or list(op.operands[1:]) != list(compare.operands[::-1]):
+        return ""
+    limit = compare.operands[1].owner
+    if not isinstance(limit, S.Const) or not limit.attrs["value"]:
+        return ""
+    return {"lt": "maximum", "gt": "minimum"}.get(compare.attrs["pred"], "")
 
 
 def _bitcast(code: Code, x: str, source: DType, to: DType, width: int) -> str:

@@ -28,8 +28,19 @@ ROUND_32 = 1.5 * 2**23
 ROUND_64 = 1.5 * 2**52
 ROUND_BITS_32 = 0x4B400000
 ROUND_BITS_64 = 0x4338000000000000
+SHIFTED_32 = ROUND_32 + 2 * 127
+"""Does the same, and adds twice the bias of exponents."""
+EXPONENT_32 = 0xFF << 23
+"""The bits of a number's exponent."""
 INVERSE_LN2 = 1.4426950408889634
 LOG2_10 = log2(10)
+
+
+@func
+def _clamped(x: float32, low: float32, high: float32):
+    """x within low .. high; NaN stays."""
+    least = tg.where(x < low, low, x)
+    return tg.where(least > high, high, least)
 
 
 @func
@@ -76,10 +87,22 @@ def _exp_parts(x: float32):
     """p and k with e**x = p * 2**k, for x within -104 .. 90. The low nine bits of k are right; the others hold what
     rounding left there."""
     t = tg.fma(x, INVERSE_LN2, ROUND_32)
-    n = t - ROUND_32
+    return tg._exp_tail(x, t - ROUND_32), tg.bitcast(t, tg.int32)
+
+
+@func
+def _exp_tail(x: float32, n: float32):
+    """e**x / 2**n, for the integer n next to x / ln 2."""
     r = tg.fma(-n, LN2_32[1], tg.fma(-n, LN2_32[0], x))
-    p = tg.fma(r, tg.fma(r, tg._poly4(r, *EXP_32), 1.0), 1.0)
-    return p, tg.bitcast(t, tg.int32)
+    return tg.fma(r, tg.fma(r, tg._poly4(r, *EXP_32), 1.0), 1.0)
+
+
+@func
+def _times_power(p: float32, shifted: int32):
+    """p * 2**k, rounded once, or NaN if p is: k + 254 in the low nine bits, within 2 .. 509."""
+    half = (shifted << 22) & EXPONENT_32
+    first = p * tg.bitcast(half, tg.float32)
+    return tg.fma(first, tg.bitcast((shifted << 23) - half, tg.float32), 0.0)
 
 
 @func
@@ -114,8 +137,10 @@ def _exp_of_sum(x: float64, more: float64):
 @func
 def exp(x: float32):
     """e to the power x."""
-    p, k = tg._exp_parts(tg.min(tg.max(x, -104.0), 89.0))
-    return tg.where(tg.isnan(x), x, tg._scaled(p, k))
+    near = tg._clamped(x, -104.0, 89.0)
+    t = tg.fma(near, INVERSE_LN2, SHIFTED_32)
+    p = tg._exp_tail(near, t - SHIFTED_32)
+    return tg._times_power(p, tg.bitcast(t, tg.int32))
 
 
 @func
@@ -128,11 +153,10 @@ def exp(x: float64):  # noqa: F811
 @func
 def exp2(x: float32):
     """2 to the power x."""
-    near = tg.min(tg.max(x, -151.0), 129.0)
-    t = near + ROUND_32
-    r = near - (t - ROUND_32)
-    p = tg.fma(r, tg._poly5(r, *EXP2_32), 1.0)
-    return tg.where(tg.isnan(x), x, tg._scaled(p, tg.bitcast(t, tg.int32)))
+    near = tg._clamped(x, -151.0, 129.0)
+    t = near + SHIFTED_32
+    r = near - (t - SHIFTED_32)
+    return tg._times_power(tg.fma(r, tg._poly5(r, *EXP2_32), 1.0), tg.bitcast(t, tg.int32))
 
 
 @func
@@ -148,12 +172,11 @@ def exp2(x: float64):  # noqa: F811
 @func
 def exp10(x: float32):
     """10 to the power x."""
-    near = tg.min(tg.max(x, -45.3), 38.7)
-    t = tg.fma(near, LOG2_10, ROUND_32)
-    n = t - ROUND_32
+    near = tg._clamped(x, -45.3, 38.7)
+    t = tg.fma(near, LOG2_10, SHIFTED_32)
+    n = t - SHIFTED_32
     r = tg.fma(-n, LOG10_2_32[1], tg.fma(-n, LOG10_2_32[0], near))
-    p = tg.fma(r, tg._poly5(r, *EXP10_32), 1.0)
-    return tg.where(tg.isnan(x), x, tg._scaled(p, tg.bitcast(t, tg.int32)))
+    return tg._times_power(tg.fma(r, tg._poly5(r, *EXP10_32), 1.0), tg.bitcast(t, tg.int32))
 
 
 @func
@@ -242,8 +265,10 @@ def tanh(x: float32):
     a = tg.abs(x)
     z = x * x
     near = tg.fma(x * z, tg._poly5(z, *TANH_32), x)
-    far = tg.copysign(1.0 - 1.0 / (tg._half_exp(tg.min(a + a, 40.0)) + 0.5), x)
-    return tg.where(tg.isnan(x), x, tg.where(a < 0.625, tg.copysign(near, x), far))
+    p, k = tg._exp_parts(tg.min(a + a, 40.0))
+    half = tg.bitcast(tg.bitcast(p, tg.int32) + ((k - 1) << 23), tg.float32)
+    far = 1.0 - 1.0 / (half + 0.5)
+    return tg.copysign(tg.where(a >= 0.625, far, near), x)
 
 
 @func

@@ -9,10 +9,11 @@ from tegula.codegen.arrays import accessed, array_view, lower_access, report, sl
 from tegula.codegen.atomics import atomic, swap_until_unchanged
 from tegula.codegen.checks import check_access, check_agreement, check_division
 from tegula.codegen.convert import convert
-from tegula.codegen.elements import DIVISIONS, STRAIGHT, at_once
+from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.gpu import access, exchange, schedule, wgmma
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.control import chosen, control, when
+from tegula.codegen.gpu.division import divided
 from tegula.codegen.gpu.launches import start_next_launch, touches_arrays, wait_for_last_launch
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
@@ -187,6 +188,7 @@ class _Walk:
         self.code = s.code
         s.code.block = "start"
         s.code.rounds_bfloat16 = s.code.approximates = True
+        s.code.divides = divided
         s.run_branching = self._branching
 
     # Frame -----------------------------------------------------------------------------------------------------------
@@ -360,28 +362,6 @@ class _Walk:
         when(s, here, lambda: check_agreement(s, op))
 
     # Tiles, element by element ---------------------------------------------------------------------------------------
-
-    def map(self, op: Op) -> None:
-        s = self.s
-        layout, t = s.layouts[op.result], op.result.type
-        assert isinstance(t, TileType) and isinstance(op, TileMap)
-        registers = range(layout.register_count)
-        given = [
-            [s.held[v][r] if isinstance(v.type, TileType) else s.components(v) for v in op.operands]
-            for r in registers
-        ]
-        if at_once(s, op):
-            s.held[op.result] = mapped(s, op.regions[0], given)
-            return
-        made: list[Components] = []
-        for r, args in zip(registers, given, strict=True):
-            types = [register_type(scalar_of(t.dtype), 1)] * components(t.dtype)
-            parts = chosen(
-                s, s.holds(layout, r, t.partial), types,
-                lambda args=args: list(s.run_branching(op.regions[0], args)[0]), list(zeros(t.dtype)),
-            )  # fmt: skip
-            made.append(tuple(parts))
-        s.held[op.result] = made
 
     def full(self, op: Op) -> None:
         s = self.s
@@ -748,7 +728,7 @@ _RULES: dict[type[Op], Any] = {
     TileToLanes: _Walk.to_lanes,
     Publish: _Walk.publish,
     Agree: _Walk.agree,
-    TileMap: _Walk.map,
+    TileMap: _on_state(mapped),
     TileFull: _Walk.full,
     TileEmpty: _Walk.empty,
     TileArange: _Walk.arange,

@@ -1,26 +1,65 @@
-"""Maps of tiles: a region without control flow, run for every register of a thread."""
+"""Maps of tiles: a region is run for every register of a thread."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.codegen.elements import run_region
-from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.elements import at_once, divides_floats, run_regions
+from tegula.codegen.gpu.control import chosen
+from tegula.codegen.gpu.division import finished
+from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.gpu.widen import widened, widens_together
 from tegula.codegen.scalar import Components
-from tegula.ir import Region, Value
+from tegula.codegen.text import register_type
+from tegula.ir import Op, Region, Value
 from tegula.ops.convert import Cast
-from tegula.types import scalar_of
+from tegula.ops.tile import TileMap
+from tegula.types import ElementType, TileType, components, scalar_of
+
+TOGETHER = 8
+"""Elements of a tile that a thread computes side by side where it divides."""
+Given = Sequence[Sequence[Components]]
+"""The arguments of a region, for each register."""
 
 
-def mapped(s: GpuState, region: Region, given: Sequence[Sequence[Components]]) -> list[Components]:
-    """What the region yields for the arguments of each register. Conversions of arguments that several registers share
-    an instruction for are done first."""
+def mapped(s: GpuState, op: Op) -> None:
+    layout, t = s.layouts[op.result], op.result.type
+    assert isinstance(t, TileType) and isinstance(op, TileMap)
+    (region,) = op.regions
+    given = [
+        [s.held[v][r] if isinstance(v.type, TileType) else s.components(v) for v in op.operands]
+        for r in range(layout.register_count)
+    ]
+    if at_once(s, op):
+        s.held[op.result] = _straight(s, region, given, t.dtype)
+        return
+    types = [register_type(scalar_of(t.dtype), 1)] * components(t.dtype)
+    s.held[op.result] = [
+        tuple(
+            chosen(
+                s, s.holds(layout, r, t.partial), types,
+                lambda args=args: list(s.run_branching(region, args)[0]), list(zeros(t.dtype)),
+            )
+        )
+        for r, args in enumerate(given)
+    ]  # fmt: skip
+
+
+def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> list[Components]:
+    """What a region without control flow yields. Conversions of arguments that several registers share an instruction
+    for are done first; where it divides, several registers go on side by side."""
     known = [dict[Value, Components]() for _ in given]
     for op in region.ops:
         if isinstance(op, Cast) and op.operands[0] in region.args:
             _widen(s, op, [args[region.args.index(op.operands[0])] for args in given], known)
-    return [run_region(s, region, list(args), 1, done)[0] for args, done in zip(given, known, strict=True)]
+    several, one = divides_floats(region), register_type(scalar_of(dtype), 1)
+    size = TOGETHER if several else 1
+    made: list[Components] = []
+    for first in range(0, len(given), size):
+        part = slice(first, first + size)
+        for (parts,) in run_regions(s, region, given[part], 1, known[part]):
+            made.append(tuple(finished(s.code, x, one) for x in parts) if several else parts)
+    return made
 
 
 def _widen(

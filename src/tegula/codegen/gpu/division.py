@@ -1,0 +1,120 @@
+"""Quotients of float32, several at a time.
+
+A GPU has an instruction for approximate reciprocals, and divides by a few steps from there, which are right as long as
+no number leaves the normal ones; else a subroutine does it. The assembler tests and branches for every quotient on its
+own, so that each waits for the one before. Here the numbers are scaled such that next to all divisions come out right,
+zeros and divisors as large as infinity included, and one branch is for all the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from tegula.codegen.text import Code, constant, register_type
+from tegula.types import DType, float32, float64
+
+UP, DOWN = 2.0**48, 2.0**-4
+"""Dividends are made so much larger: that of the smallest number, too, leaves an exact remainder. Divisors are made so
+much smaller that the reciprocal of the largest is a normal number."""
+BEYOND = 2.0**127
+"""What stands for an infinite divisor: larger than any other, and with a reciprocal that is flushed to 0."""
+SMALLEST = 2.0**-126
+"""Normal number."""
+
+
+def divided(code: Code, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """a / b of each pair, correctly rounded."""
+    quick = [_quick(code, a, b) for a, b in pairs]
+    unsure = quick[0][1]
+    for _, test in quick[1:]:
+        unsure = code.emit(f"or i1 {unsure}, {test}")
+    rare, done, before = code.label("rare"), code.label("divided"), code.block
+    code.branch(unsure, rare, done)
+    code.place(rare)
+    sure = [_sure(code, a, b, q) for (a, b), (q, _) in zip(pairs, quick, strict=True)]
+    last = code.block
+    code.jump(done)
+    code.place(done)
+    return [code.phi("float", (q, before), (x, last)) for (q, _), x in zip(quick, sure, strict=True)]
+
+
+def finished(code: Code, x: str, type: str) -> str:
+    """A number that is ready here. LLVM puts off what is made of quotients until their results are needed, behind the
+    branches of all others, and so many numbers do not fit into registers."""
+    if type != "float":
+        return x
+    bits = code.emit(f"bitcast float {x} to i32")
+    bits = code.emit(f'call i32 asm sideeffect "", "=r,0"(i32 {bits})')
+    return code.emit(f"bitcast i32 {bits} to float")
+
+
+def _sure(code: Code, a: str, b: str, quick: str) -> str:
+    """The quotient where the quick one may be wrong: it then is no normal number. One by one, which takes few
+    registers."""
+    slow, done, before = code.label("slow"), code.label("sure"), code.block
+    size = code.call("fabs", "f32", "float", f"float {quick}")
+    small = code.emit(f"fcmp ult float {size}, {_number(SMALLEST)}")
+    unsure = code.emit(f"or i1 {small}, {code.emit(f'fcmp oeq float {size}, {_number(inf)}')}")
+    code.branch(unsure, slow, done)
+    code.place(slow)
+    made, last = _slow(code, a, b), code.block
+    code.jump(done)
+    code.place(done)
+    return code.phi("float", (quick, before), (made, last))
+
+
+def _quick(code: Code, a: str, b: str) -> tuple[str, str]:
+    """The quotient, and whether it may be wrong: where scaling it back rounds once more, and where something on the way
+    was no number."""
+    divisor = code.call("minimum", "f32", "float", f"float {_times(code, b, DOWN)}, float {_number(BEYOND)}")
+    minus = code.emit(f"fneg float {divisor}")
+    start = code.emit(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {divisor})")
+    reciprocal = _fma(code, start, _fma(code, minus, start, _number(1.0)), start)
+    if a == _number(1.0):
+        return _scaled(code, reciprocal, DOWN)
+    dividend = _times(code, a, UP)
+    quotient = code.emit(f"fmul float {dividend}, {reciprocal}")
+    better = _fma(code, _fma(code, minus, quotient, dividend), reciprocal, quotient)
+    result, wrong = _scaled(code, better, DOWN / UP)
+    # The sum of opposite zeros is 0, also where the quotient is -0.
+    return code.call("copysign", "f32", "float", f"float {result}, float {quotient}"), wrong
+
+
+def _slow(code: Code, a: str, b: str) -> str:
+    """The quotient by way of float64, where all these numbers are normal: a quotient of two of them is never so close
+    to the middle between two of float32 that rounding twice does harm. Where the steps give no number, zeros and
+    infinities are in play, and the product with the approximate reciprocal is exact; elsewhere it has the sign of a
+    zero."""
+    dividend, divisor = (code.emit(f"fpext float {x} to double") for x in (a, b))
+    minus = code.emit(f"fneg double {divisor}")
+    reciprocal = code.emit(f"call double @llvm.nvvm.rcp.approx.ftz.d(double {divisor})")
+    rough = code.emit(f"fmul double {dividend}, {reciprocal}")
+    for _ in range(2):
+        lost = _fma(code, minus, reciprocal, constant(float64, 1.0), float64)
+        reciprocal = _fma(code, reciprocal, lost, reciprocal, float64)
+    quotient = code.emit(f"fmul double {dividend}, {reciprocal}")
+    better = _fma(code, _fma(code, minus, quotient, dividend, float64), reciprocal, quotient, float64)
+    missing = code.emit(f"fcmp uno double {better}, {better}")
+    signed = code.call("copysign", "f64", "double", f"double {better}, double {rough}")
+    result = code.emit(f"select i1 {missing}, double {rough}, double {signed}")
+    return code.emit(f"fptrunc double {result} to float")
+
+
+def _scaled(code: Code, x: str, by: float) -> tuple[str, str]:
+    """x times a power of two, and whether that is not exact."""
+    result = _times(code, x, by)
+    lost = _fma(code, result, _number(-1.0 / by), x)
+    return result, code.emit(f"fcmp une float {lost}, {_number(0.0)}")
+
+
+def _times(code: Code, x: str, by: float) -> str:
+    return code.emit(f"fmul float {x}, {_number(by)}")
+
+
+def _fma(code: Code, a: str, b: str, c: str, dtype: DType = float32) -> str:
+    t = register_type(dtype, 1)
+    return code.call("fma", f"f{dtype.bits}", t, f"{t} {a}, {t} {b}, {t} {c}")
+
+
+def _number(x: float) -> str:
+    return constant(float32, x)

@@ -1,0 +1,124 @@
+"""Quotients of tiles on GPUs: several at a time, with the bits of IEEE's division, without a subroutine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_code import assembled, lowered, run_serially
+
+import tegula as tg
+
+TILE = tg.constant(64)
+THREADS = 32
+BITS = (
+    0,
+    1,
+    0x7FFFFF,
+    0x800000,
+    0x1000000,
+    0x3F800000,
+    0x3F800001,
+    0x3FFFFFFF,
+    0x7F000000,
+    0x7F7FFFFF,
+    0x7F800000,
+)
+"""Of float32: zero, the ends of the subnormal and the normal numbers, 1 and the ends of its binade, infinity."""
+
+
+@tg.kernel
+def quotients(A: tg.array[float], B: tg.array[float], C: tg.array[float]):
+    i = tg.tid()
+    a = tg.tile_load(A, shape=TILE, offset=i * TILE)
+    b = tg.tile_load(B, shape=TILE, offset=i * TILE)
+    tg.tile_store(C, a / b, offset=i * TILE)
+
+
+@tg.kernel
+def reciprocals(A: tg.array[float], B: tg.array[float], C: tg.array[float]):
+    i = tg.tid()
+    b = tg.tile_load(B, shape=TILE, offset=i * TILE)
+    tg.tile_store(C, 1.0 / b, offset=i * TILE)
+
+
+@tg.kernel
+def narrow_quotients(A: tg.array[tg.float16], B: tg.array[tg.float16], C: tg.array[tg.float16]):
+    i = tg.tid()
+    a = tg.tile_load(A, shape=TILE, offset=i * TILE)
+    b = tg.tile_load(B, shape=TILE, offset=i * TILE)
+    tg.tile_store(C, a / b, offset=i * TILE)
+
+
+@tg.kernel
+def powers(A: tg.array[float], B: tg.array[float], C: tg.array[float]):
+    i = tg.tid()
+    a = tg.tile_load(A, shape=TILE, offset=i * TILE)
+    b = tg.tile_load(B, shape=TILE, offset=i * TILE)
+    tg.tile_store(C, tg.exp(a) + tg.tanh(b), offset=i * TILE)
+
+
+def operands(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs of special numbers, and random ones: of random bits, of few exponents, and next to powers of two."""
+    rng = np.random.default_rng(5)
+    special = np.array([b | sign for b in (*BITS, 0x7FC00000) for sign in (0, 1 << 31)], np.uint32)
+    pairs = np.stack(np.meshgrid(special, special)).reshape(2, -1)
+    bits = rng.integers(0, 2**32, (2, count), dtype=np.uint32)
+    close = rng.integers(0, 2**23, (2, count)) | rng.integers(120, 134, (2, count)) << 23
+    edges = rng.integers(0, 2**23, (2, count)) | rng.choice([0, 1, 2, 4, 126, 253, 254], (2, count)) << 23
+    powers = (rng.integers(-3, 4, (2, count)) & (2**23 - 1)) | rng.integers(120, 134, (2, count)) << 23
+    found = np.concatenate([pairs, bits, close, edges, powers], axis=1).astype(np.uint32)
+    found = found[:, : found.shape[1] // TILE * TILE]
+    a, b = np.ascontiguousarray(found).view(np.float32)
+    return a, b
+
+
+def run(kernel: Any, a: np.ndarray, b: np.ndarray, dtype: Any = tg.float32) -> np.ndarray:
+    given = [tg.array(a, dtype=dtype), tg.array(b, dtype=dtype), tg.zeros(a.size, dtype=dtype)]
+    blocks = a.size // TILE
+    code = lowered(kernel, given, (blocks,), THREADS)
+    run_serially(code, kernel, given, (blocks, THREADS), blocks)
+    return given[2].numpy()
+
+
+def assert_same(found: np.ndarray, wanted: np.ndarray) -> None:
+    word = np.dtype(f"u{found.itemsize}")
+    same = (found.view(word) == wanted.view(word)) | (np.isnan(found) & np.isnan(wanted))
+    assert same.all(), (found[~same][:5], wanted[~same][:5], int((~same).sum()))
+
+
+def test_quotients_are_those_of_ieee() -> None:
+    a, b = operands(2000)
+    with np.errstate(all="ignore"):
+        assert_same(run(quotients, a, b), a / b)
+
+
+def test_reciprocals_are_those_of_ieee() -> None:
+    a, b = operands(2000)
+    with np.errstate(all="ignore"):
+        assert_same(run(reciprocals, a, b), np.float32(1) / b)
+
+
+def test_narrow_quotients_are_rounded_once_more() -> None:
+    with np.errstate(all="ignore"):
+        a, b = (np.clip(x, -65000, 65000).astype(np.float16) for x in operands(500))
+        wanted = (a.astype(np.float32) / b.astype(np.float32)).astype(np.float16)
+    assert_same(run(narrow_quotients, a, b, tg.float16), wanted)
+
+
+def test_functions_have_the_bits_of_the_cpu() -> None:
+    a, b = operands(2000)
+    rng = np.random.default_rng(6)
+    a = np.where(rng.random(a.size) < 0.5, rng.uniform(-110, 95, a.size).astype(np.float32), a)
+    on_cpu = tg.zeros(a.size, dtype=tg.float32)
+    tg.launch_tiled(powers, a.size // TILE, [tg.array(a), tg.array(b), on_cpu], block_dim=THREADS)
+    assert_same(run(powers, a, b), on_cpu.numpy())
+
+
+@pytest.mark.parametrize("kernel", [quotients, reciprocals])
+def test_no_quotient_is_a_call(kernel: Any) -> None:
+    given = [tg.zeros(256, dtype=tg.float32) for _ in range(3)]
+    text, made = assembled(lowered(kernel, given, (4,), THREADS))
+    assert "rcp.approx.ftz.f32" in text and "div.rn" not in text and "rcp.rn" not in text
+    assert made.is_ptx or not made.spill_bytes
