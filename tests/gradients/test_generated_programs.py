@@ -14,7 +14,7 @@ from smooth_programs import SmoothProgram
 import tegula as tg
 
 PROGRAMS = int(os.environ.get("TEGULA_GRADIENTS", "30"))
-SHARDS = 2
+SHARDS = 6
 FORWARD = ("merged-shared-tiles", "unordered-access", "divergent-cooperative-op", "unbound-name")
 """What a compiler may answer to the program itself."""
 
