@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from agreement import interpret, traced
 
 import tegula as tg
+from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, Site
 from tegula.ops.debug import PrintTile
+from tegula.runtime.report import Reports
+from tegula.source import UNKNOWN
 
 
 @tg.kernel
@@ -39,6 +44,14 @@ def twice(n: int):
 
 
 @tg.kernel
+def many(n: int):
+    """Threads of several warps, which go through the rounds on their own, print parts of each tile."""
+    i, j = tg.tid()
+    for k in range(16 * n):
+        print(k, tg.tile_arange(0, 80, dtype=int) + k)
+
+
+@tg.kernel
 def shapes(a: tg.array2d[float]):
     print(a.shape, (1, "x"))
 
@@ -59,6 +72,17 @@ def test_lines(kernel: Any, lines: list[str]) -> None:
 
 def test_tuples() -> None:
     assert interpret(shapes, [tg.zeros((3, 5), device="cpu")], (1,), 1) == ["(3, 5) (1, x)"]
+
+
+def test_parts_of_tiles_from_different_rounds(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a tile of two elements, one thread writes its three records before the other does."""
+    data = {"parts": (None,), "shapes": [[2]], "types": [tg.int32], "elements": (), "end": None}
+    rows = np.zeros((6, RECORD_SLOTS), np.int64)
+    rows[:, 3] = (0, 0, 1, 0, 1, 1)
+    rows[:, RECORD_HEADER] = (10, 20, 11, 30, 21, 31)
+    compiled: Any = SimpleNamespace(sites=[Site("tile", UNKNOWN, data)])
+    Reports(compiled, len(rows), rows).deliver()
+    assert capsys.readouterr().out.splitlines() == ["[10, 11]", "[20, 21]", "[30, 31]"]
 
 
 def test_separators(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,9 +110,9 @@ def vectors(n: int):
     print(tg.vec3(1.0, 0.1, 2.0), tg.float16(0.1), n > 1)
 
 
-@pytest.mark.parametrize("kernel", [spaced, joined, tiles, twice, vectors])
+@pytest.mark.parametrize("kernel", [spaced, joined, tiles, twice, many, vectors])
 def test_devices_print_what_the_interpreter_prints(kernel: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    dims = (1, 1) if kernel is not tiles else (1, 4)
+    dims = (1, {tiles: 4, many: 128}.get(kernel, 1))
     lines = interpret(kernel, [2], dims, dims[1])
     tg.launch(kernel, dims, inputs=[2], block_dim=dims[1])
     tg.synchronize()

@@ -104,17 +104,22 @@ class Reports:
             raise self._failure(first) if sites[first[0]].kind != "wait" else self._deadlock(waits)
 
     def _print(self, rows: list[np.ndarray]) -> None:
-        partial: dict[tuple[int, int], dict[int, np.ndarray]] = {}
+        # Tiles whose elements are not all there yet. Threads may be in different rounds of a loop, each in order: its
+        # next record is of the first tile that lacks its element.
+        partial: dict[tuple[int, int], list[dict[int, np.ndarray]]] = {}
         for row in sorted(rows, key=lambda row: row[1]):
             site = self.compiled.sites[row[0]]
             if site.kind == "print":
                 _print(site, _values(site, row[RECORD_HEADER - 1 :]))
                 continue
-            key = int(row[0]), int(row[1])
-            elements = partial.setdefault(key, {})
-            elements[int(row[3])] = row[RECORD_HEADER:]
+            tiles, at = partial.setdefault((int(row[0]), int(row[1])), []), int(row[3])
+            elements = next((known for known in tiles if at not in known), None)
+            if elements is None:
+                elements = dict[int, np.ndarray]()
+                tiles.append(elements)
+            elements[at] = row[RECORD_HEADER:]
             if len(elements) == sum(map(math.prod, site.data["shapes"])):
-                _print(site, _tiles(site, partial.pop(key)))
+                _print(site, _tiles(site, tiles.pop(0)))
 
     def _deadlock(self, rows: list[np.ndarray]) -> Deadlock:
         """The waits of all roles of a block. A role without one has ended."""
