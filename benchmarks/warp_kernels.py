@@ -8,7 +8,6 @@ from typing import Any
 import torch
 import warp as wp
 
-wp.config.quiet = True
 # Its compiler may be newer than the driver, which then takes machine code only.
 wp.config.cuda_output = "cubin"
 wp.init()

@@ -71,9 +71,11 @@ def driver(request: pytest.FixtureRequest, pretended: PretendDriver) -> Iterator
     install(before)
 
 
-def is_native(kernel: Any, dim: Any, block_dim: Any, inputs: Any, outputs: Any = (), mode: int = 0) -> Any:
+def is_native(
+    kernel: Any, dim: Any, block_dim: Any, inputs: Any, outputs: Any = (), mode: int = 0, stream: Any = None
+) -> Any:
     """What machine code says of a launch; None where the kernel has none yet."""
-    return None if kernel.native is None else kernel.native(dim, block_dim, inputs, outputs, mode)
+    return None if kernel.native is None else kernel.native(dim, block_dim, inputs, outputs, mode, stream)
 
 
 def repeated(launch: Callable[[], None], times: int = 5) -> None:
@@ -181,9 +183,9 @@ def test_what_it_leaves_to_python(driver: Spied) -> None:
         (1000, 64, [a, b, c], [], 0),
         (1000, None, [a, b, c], [], 1),
         (1000, None, [a, b, c], [], None),
-        (1000, None, [a, b, c]),
+        (1000, None, [a, b, c], []),
     ):
-        assert add.native(*call) is False, call
+        assert add.native(*call, None) is False, call
     assert driver.seen == []
     with pytest.raises(tg.LaunchError, match="add takes 3 arguments"):
         tg.launch(add, 1000, [a, b])
@@ -235,24 +237,32 @@ def test_streams_and_recordings(driver: Spied) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731
     repeated(launch)
-    side = tg.Stream("cuda:0")
+    side, other = tg.Stream("cuda:0"), tg.Stream("cuda:0")
+    call = add, 1000, None, [a, b, c]
     with tg.ScopedStream(side):
-        assert is_native(add, 1000, None, [a, b, c]) is False
-        launch()
-        assert driver.launches[-1][3] == side.handle
-    assert is_native(add, 1000, None, [a, b, c]) is True
+        assert is_native(*call) is True and driver.launches[-1][3] == side.handle
+        assert is_native(*call, stream=other) is True and driver.launches[-1][3] == other.handle
+        with tg.ScopedStream(tg.get_device("cuda:0").stream), tg.ScopedStream(None):
+            assert is_native(*call) is True and driver.launches[-1][3] == side.handle
+    assert is_native(*call) is True and driver.launches[-1][3] == 1
     tg.launch(add, 1000, [a, b, c], stream=side)
     assert driver.launches[-1][3] == side.handle
-    count = len(driver.launches)
+    assert is_native(*call, stream=side.handle) is False
+    if len(tg.get_cuda_devices()) > 1:
+        away = tg.Stream("cuda:1")
+        assert is_native(*call, stream=away) is False
+        with pytest.raises(tg.LaunchError, match="the stream is one of cuda:1, the arguments are on cuda:0"):
+            tg.launch(add, 1000, [a, b, c], stream=away)
+        with tg.ScopedStream(away):
+            assert is_native(*call) is True and driver.launches[-1][3] == 1
     with tg.ScopedCapture("cuda:0") as capture:
+        assert is_native(*call) is False and is_native(*call, stream=side) is False
         launch()
-    c.zero_()
-    assert capture.graph is not None
-    assert is_native(add, 1000, None, [a, b, c]) is True
+    assert capture.graph is not None and capture.graph.kept
+    assert is_native(*call) is True
     c.zero_()
     tg.capture_launch(capture.graph)
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
-    assert len(driver.launches) >= count
 
 
 def test_tapes_see_launches(driver: Spied) -> None:
@@ -372,7 +382,7 @@ def _sent(at: int, function: int, parameters: int, extra: None) -> int:
 def test_numbers_are_packed_as_python_packs_them(given: tuple[Any, ...]) -> None:
     out, function = packing()
     SENT.clear()
-    done = function(1, 32, [out, *given], (), 0)
+    done = function(1, 32, [out, *given], (), 0, None)
     wanted = numbered(given)
     if wanted is None:
         assert done is False and SENT == []
@@ -393,11 +403,11 @@ def packing() -> tuple[tg.array, Any]:
     function = world.function(table)
     out = tg.array(np.zeros(1, np.float32), copy=False)
     out.header = out._header()
-    key = function(1, 32, [out, True, *[1] * 8, 1.0, 1.0], (), launcher.DESCRIBE)
+    key = function(1, 32, [out, True, *[1] * 8, 1.0, 1.0], (), launcher.DESCRIBE, None)
     device = native.words("Q", [1, 1, 0, ctypes.cast(_sent, ctypes.c_void_p).value or 0, 0])
     recent: list[str] = []
     objects = recent.append, "numbers"
-    head = len(key) // 8, 0, device.buffer_info()[0], 0, 24, id(objects[0]), id(objects[1]), 0, b""
+    head = len(key) // 8, 0, device.buffer_info()[0], 0, 24, id(objects[0]), id(objects[1]), 0, 0, id(0), b""
     table._put(key, (struct.pack(native.ENTRY, *head) + key + bytes(24), key, objects, device))
     return out, function
 

@@ -1,9 +1,9 @@
 """Launches of kernels on GPUs in machine code, as LLVM IR: a function that Python calls as a built-in one.
 
-`launch(dim, block_dim, inputs, outputs, mode)` goes through the arguments as `runtime.quick` does, writes what the
-kernel reads beside the launch's configuration, and calls the driver. It knows the launches that Python code has taught
-it (runtime/cuda/native.py), by a key of words: the modes, the dimensions, what each argument is specialised on. It
-returns
+`launch(dim, block_dim, inputs, outputs, mode, stream)` goes through the arguments as `runtime.quick` does, writes what
+the kernel reads beside the launch's configuration, and calls the driver. It knows the launches that Python code has
+taught it (runtime/cuda/native.py), by a key of words: the modes, the dimensions, what each argument is specialised on.
+It returns
 
     True        the kernel was launched
     a tuple     it was launched, and wrote the arrays of other libraries at these positions, among others
@@ -34,7 +34,7 @@ FUNCTIONS = {
     "PyList_GetItem": "ptr (ptr, i64)",
     "PyTuple_Size": "i64 (ptr)",
     "PyTuple_GetItem": "ptr (ptr, i64)",
-    "PyDict_Size": "i64 (ptr)",
+    "PyDict_GetItem": "ptr (ptr, ptr)",
     "PyErr_Clear": "void ()",
     "PyEval_SaveThread": "ptr ()",
     "PyEval_RestoreThread": "void (ptr)",
@@ -42,12 +42,15 @@ FUNCTIONS = {
     "Py_DecRef": "void (ptr)",
 }
 """Of CPython, with their types."""
-OBJECTS = ("True", "False", "None", "int", "float", "list", "tuple", "array", "header", "chosen", "streams")
+OBJECTS = (
+    *("True", "False", "None", "int", "float", "list", "tuple", "array", "stream"),
+    *("header", "streams", "context", "handle", "chosen"),
+)
 """Python's objects: constants, types, names of attributes, and what knows the streams that a thread has chosen."""
 FOREIGN = ("tensor", "parameter", "describe_tensor", "current_stream")
 """PyTorch's types and its functions of DLPack's exchange interface; 0 without."""
 STATE = ("modes", "switches")
-"""The address of what the modes are, and whether a thread has ever chosen a stream."""
+"""The addresses of what the modes are, and of whether a thread has ever chosen a stream and how many record."""
 WORLD = {name: WORD * k for k, name in enumerate((*FUNCTIONS, *OBJECTS, *FOREIGN, *STATE))}
 MODES = 2
 """Words that all keys begin with."""
@@ -70,7 +73,21 @@ TABLE_BYTES = MISSES_AT + (1 << SLOT_BITS) * 2 * WORD
 ENTRY = {
     name: WORD * k
     for k, name in enumerate(
-        ("words", "captures", "device", "function", "tail", "append", "name", "writes", "configuration")
+        (
+            *(
+                "words",
+                "captures",
+                "device",
+                "function",
+                "tail",
+                "append",
+                "name",
+                "writes",
+                "context",
+                "number",
+            ),
+            "configuration",
+        )
     )
 }
 CONFIGURATION_BYTES, STREAM_AT, ATTRIBUTES_AT = 64, 32, 48
@@ -90,6 +107,7 @@ FRAME = {
     "ours": 24,
     "foreign": 32,
     "ordinal": 40,
+    "stream": 48,
     "tensor": 64,
     "ranges": 128,
 }
@@ -275,58 +293,118 @@ yes:
 no:
   ret i1 false
 }
-; Whether this thread has chosen a stream; taken as yes where that cannot be found out.
-define internal i1 @has_stream() {
+; The handle of a stream of ours on the device of a launch; 0 for what is none.
+define internal i64 @handle_of(ptr %known, ptr %stream) {
 entry:
-  %ever = call ptr @thing(i64 <W.switches>)
-  %flag = call i64 @word(ptr %ever, i64 0)
-  %never = icmp eq i64 %flag, 0
-  br i1 %never, label %no, label %ask
+  %handle.p = alloca i64
+  %right = call i1 @is_a(ptr %stream, i64 <W.stream>)
+  br i1 %right, label %place, label %no
+place:
+  %context.name = call ptr @thing(i64 <W.context>)
+  %context = call ptr @PyObject_GetAttr(ptr %stream, ptr %context.name)
+  %nowhere = icmp eq ptr %context, null
+  br i1 %nowhere, label %failed, label %compare
+compare:
+  call void @Py_DecRef(ptr %context)
+  %wanted.word = call i64 @word(ptr %known, i64 <E.context>)
+  %wanted = inttoptr i64 %wanted.word to ptr
+  %same = icmp eq ptr %context, %wanted
+  br i1 %same, label %ask, label %no
 ask:
-  %chosen = call ptr @thing(i64 <W.chosen>)
-  %name = call ptr @thing(i64 <W.streams>)
-  %streams = call ptr @PyObject_GetAttr(ptr %chosen, ptr %name)
-  %none = icmp eq ptr %streams, null
-  br i1 %none, label %failed, label %count
-count:
-  %n = call i64 @PyDict_Size(ptr %streams)
-  call void @Py_DecRef(ptr %streams)
-  %some = icmp ne i64 %n, 0
-  ret i1 %some
+  %handle.name = call ptr @thing(i64 <W.handle>)
+  %object = call ptr @PyObject_GetAttr(ptr %stream, ptr %handle.name)
+  %none = icmp eq ptr %object, null
+  br i1 %none, label %failed, label %read
+read:
+  %is.int = call i1 @integer(ptr %object, ptr %handle.p)
+  call void @Py_DecRef(ptr %object)
+  %handle = load i64, ptr %handle.p
+  %result = select i1 %is.int, i64 %handle, i64 0
+  ret i64 %result
 failed:
   call void @PyErr_Clear()
-  ret i1 true
+  br label %no
 no:
-  ret i1 false
+  ret i64 0
 }
-; The stream to launch in, which PyTorch says where tensors are passed; 0 where Python code has to order streams.
-define internal i64 @stream(ptr %frame) {
+; The handle of the stream that this thread has chosen for the device; that of the default stream where it has chosen
+; none; 0 where that cannot be found out.
+define internal i64 @chosen(ptr %known) {
+entry:
+  %switches = call ptr @thing(i64 <W.switches>)
+  %flag = call i64 @word(ptr %switches, i64 0)
+  %never = icmp eq i64 %flag, 0
+  br i1 %never, label %default, label %ask
+ask:
+  %local = call ptr @thing(i64 <W.chosen>)
+  %name = call ptr @thing(i64 <W.streams>)
+  %streams = call ptr @PyObject_GetAttr(ptr %local, ptr %name)
+  %none = icmp eq ptr %streams, null
+  br i1 %none, label %failed, label %look
+look:
+  %number.word = call i64 @word(ptr %known, i64 <E.number>)
+  %number = inttoptr i64 %number.word to ptr
+  %stream = call ptr @PyDict_GetItem(ptr %streams, ptr %number)
+  %absent = icmp eq ptr %stream, null
+  br i1 %absent, label %nothing, label %found
+nothing:
+  call void @Py_DecRef(ptr %streams)
+  br label %default
+found:
+  %handle = call i64 @handle_of(ptr %known, ptr %stream)
+  call void @Py_DecRef(ptr %streams)
+  ret i64 %handle
+default:
+  ret i64 <LEGACY>
+failed:
+  call void @PyErr_Clear()
+  ret i64 0
+}
+; The handle of the stream to launch in; 0 where Python code has to say it. It is the one that was given, else the one
+; that the thread has chosen, else PyTorch's where tensors are passed: Python code orders arrays of ours with that.
+define internal i64 @stream(ptr %frame, ptr %known) {
 entry:
   %stream.p = alloca i64
-  %chosen = call i1 @has_stream()
-  br i1 %chosen, label %no, label %free
-free:
+  %switches = call ptr @thing(i64 <W.switches>)
+  %recordings = call i64 @word(ptr %switches, i64 8)
+  %free = icmp eq i64 %recordings, 0
+  br i1 %free, label %first, label %no
+first:
+  %given.word = call i64 @word(ptr %frame, i64 <F.stream>)
+  %given = inttoptr i64 %given.word to ptr
+  %none = call ptr @thing(i64 <W.None>)
+  %unsaid = icmp eq ptr %given, %none
+  br i1 %unsaid, label %second, label %said
+said:
+  %mine = call i64 @handle_of(ptr %known, ptr %given)
+  ret i64 %mine
+second:
+  %chosen = call i64 @chosen(ptr %known)
+  %plain = icmp eq i64 %chosen, <LEGACY>
   %foreign = call i64 @word(ptr %frame, i64 <F.foreign>)
-  %none = icmp eq i64 %foreign, 0
-  br i1 %none, label %default, label %ask
+  %tensors = icmp ne i64 %foreign, 0
+  %third = and i1 %plain, %tensors
+  br i1 %third, label %ask, label %decided
+decided:
+  ret i64 %chosen
 ask:
   %function = call ptr @thing(i64 <W.current_stream>)
   %ordinal = call i64 @word(ptr %frame, i64 <F.ordinal>)
   %device = trunc i64 %ordinal to i32
   %code = call i32 %function(i32 <CUDA>, i32 %device, ptr %stream.p)
-  %said = icmp eq i32 %code, 0
-  br i1 %said, label %found, label %failed
+  %told = icmp eq i32 %code, 0
+  br i1 %told, label %found, label %failed
 found:
   %stream = load i64, ptr %stream.p
-  %plain = icmp ule i64 %stream, <LEGACY>
-  br i1 %plain, label %default, label %other
+  %default = icmp ule i64 %stream, <LEGACY>
+  br i1 %default, label %legacy, label %other
+legacy:
+  ret i64 <LEGACY>
 other:
   %ours = call i64 @word(ptr %frame, i64 <F.ours>)
   %alone = icmp eq i64 %ours, 0
   %at = select i1 %alone, i64 %stream, i64 0
   ret i64 %at
-default:
-  ret i64 <LEGACY>
 failed:
   call void @PyErr_Clear()
   br label %no
@@ -368,7 +446,7 @@ entry:
   %ready = call i1 @ready(ptr %device)
   br i1 %ready, label %order, label %no
 order:
-  %stream = call i64 @stream(ptr %frame)
+  %stream = call i64 @stream(ptr %frame, ptr %known)
   %ordered = icmp ne i64 %stream, 0
   br i1 %ordered, label %fill, label %no
 fill:
@@ -465,9 +543,12 @@ entry:
   call void @set(ptr %frame, i64 <F.arrays>, i64 0)
   call void @set(ptr %frame, i64 <F.ours>, i64 0)
   call void @set(ptr %frame, i64 <F.foreign>, i64 0)
-  %five = icmp eq i64 %count, 5
-  br i1 %five, label %begin, label %no
+  %six = icmp eq i64 %count, 6
+  br i1 %six, label %begin, label %no
 begin:
+  %stream.p = getelementptr i8, ptr %given, i64 40
+  %stream = load i64, ptr %stream.p
+  call void @set(ptr %frame, i64 <F.stream>, i64 %stream)
   %table = call ptr @PyByteArray_AsString(ptr %self)
   %dim = load ptr, ptr %given
   %block.p = getelementptr i8, ptr %given, i64 8

@@ -143,9 +143,9 @@ def launch(
     # backend/launcher.py).
     told = None
     if kernel.native is not None and not (
-        recording.on or adjoint or adj_inputs or adj_outputs or device is not None or stream is not None
+        recording.on or adjoint or adj_inputs or adj_outputs or device is not None
     ):
-        told = kernel.native(dim, block_dim, inputs, outputs, 0)
+        told = kernel.native(dim, block_dim, inputs, outputs, 0, stream)
         if told is True:
             return
         if type(told) is tuple:
@@ -276,7 +276,7 @@ def launch_tiled(
         check_kernel(kernel)
     told = None
     if kernel.native is not None and not (recording.on or options):
-        told = kernel.native(dim, block_dim, inputs, outputs, TILED)
+        told = kernel.native(dim, block_dim, inputs, outputs, TILED, None)
         if told is True:
             return
         if type(told) is tuple:

@@ -13,7 +13,7 @@ from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.runtime.cuda import memory
 from tegula.runtime.cuda.report import PinnedReports, expect, forget
-from tegula.runtime.cuda.stream import Stream, choice, restore_choice, set_stream, stream_on
+from tegula.runtime.cuda.stream import Stream, choice, restore_choice, set_stream, stream_on, switches
 from tegula.runtime.device import Device, cuda_device
 
 RELAXED = 2
@@ -106,6 +106,7 @@ def capture_begin(
     made.stream.context.call("cuStreamBeginCapture_v2", made.stream.handle, RELAXED)
     recording.all.append(made)
     recording.active = True
+    switches[1] += 1
     set_stream(made.stream)
 
 
@@ -115,6 +116,7 @@ def capture_end(device: Device | str | None = None, stream: Stream | None = None
     LaunchError if nothing is being recorded."""
     found = _found(device, stream)
     recording.all.remove(found)
+    switches[1] -= 1
     recording.active = bool(recording.all)
     restore_choice(found.target.device, found.before)
     handle = ctypes.c_void_p()

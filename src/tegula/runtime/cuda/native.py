@@ -20,7 +20,7 @@ from tegula.runtime.config import modes
 from tegula.runtime.cuda.driver import address
 from tegula.runtime.cuda.interop import newcomers
 from tegula.runtime.cuda.launch import configuration_for
-from tegula.runtime.cuda.stream import chosen, ever_chosen
+from tegula.runtime.cuda.stream import Stream, chosen, switches
 from tegula.runtime.pack import FORMATS
 from tegula.types import DType, MatType, VecType
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from tegula.runtime.kernel import Kernel
     from tegula.runtime.launch import Plan
 
-Launch = Callable[[Any, Any, Any, Any, int], Any]
-"""`launch(dim, block_dim, inputs, outputs, mode)`: see backend/launcher.py."""
+Launch = Callable[[Any, Any, Any, Any, int, Any], Any]
+"""`launch(dim, block_dim, inputs, outputs, mode, stream)`: see backend/launcher.py."""
 PATIENCE = 2
 """Launches of a kernel that go the general way in any case: one that is launched once or twice gains nothing."""
 FASTCALL = 0x80
@@ -43,7 +43,7 @@ it, and the one that says in which stream its library works."""
 
 MOST_REPLACED = 1000
 """Launches of a kernel that are learnt in the place of others."""
-ENTRY = f"<8q{launcher.CONFIGURATION_BYTES}s"
+ENTRY = f"<10q{launcher.CONFIGURATION_BYTES}s"
 UNUSABLE = words("Q", [0] * len(launcher.DEVICE))
 """A device, as machine code knows it, on which nothing is launched."""
 
@@ -59,15 +59,15 @@ class World:
     def __init__(self, code: LoadedObject) -> None:
         self.code = code
         self.memory = words("Q", [0] * len(WORLD))
-        self.names = {"header": sys.intern("header"), "streams": sys.intern("streams")}
+        self.names = {name: sys.intern(name) for name in ("header", "streams", "context", "handle")}
         for name in launcher.FUNCTIONS:
             self.put(name, address(ctypes.pythonapi[name]))
         objects = {"True": True, "False": False, "None": None, "int": int, "float": float, "list": list}
-        objects |= {"tuple": tuple, "array": array, "chosen": chosen, **self.names}
+        objects |= {"tuple": tuple, "array": array, "stream": Stream, "chosen": chosen, **self.names}
         for name in launcher.OBJECTS:
             self.put(name, id(objects[name]))
         self.put("modes", modes.buffer_info()[0])
-        self.put("switches", ever_chosen.buffer_info()[0])
+        self.put("switches", switches.buffer_info()[0])
         self.know_tensors()
         newcomers.append(self.know_tensors)
         ctypes.CFUNCTYPE(None, _pointer)(code.address("begin"))(self.memory.buffer_info()[0])
@@ -153,6 +153,7 @@ class Table(bytearray):
         if form.sites or not plan.blocks or len(data) > MOST_BYTES:
             device, data = UNUSABLE, data[:first]
         append, name, writes = form.context.recent.append, form.name, tuple(form.writes)
+        number = form.device.ordinal
         captured = [id(x) for one in form.captured for x in one]
         kept = (
             struct.pack(
@@ -165,13 +166,15 @@ class Table(bytearray):
                 id(append),
                 id(name),
                 id(writes) if writes else 0,
+                id(form.context),
+                id(number),
                 configuration_for(form, plan.blocks) if plan.blocks else b"",
             )
             + key
             + struct.pack(f"<{len(captured)}Q", *captured)
             + data[first:]
         )
-        self._put(key, (kept, key, append, name, writes, form))
+        self._put(key, (kept, key, append, name, writes, number, form))
 
     def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
         """Put an entry in the place of one for the same key, in a free slot, or in the place of another one; not any
@@ -274,6 +277,6 @@ def learn(
         return
     found = kernel.quick(plan, (*arguments[2], *arguments[3]))
     # The launch may have been of arguments that have changed since the key was made.
-    if found is None or found[0] is not form or native(*arguments, mode | DESCRIBE) != key:
+    if found is None or found[0] is not form or native(*arguments, mode | DESCRIBE, None) != key:
         return
     table.learn(key, plan, form, found[1])

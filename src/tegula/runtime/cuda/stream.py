@@ -130,8 +130,8 @@ class _Chosen(threading.local):
 
 
 chosen = _Chosen()
-ever_chosen = words("q", [0])
-"""Whether any thread ever chose one, for the machine code of launches."""
+switches = words("q", [0, 0])
+"""Whether any thread ever chose one, and how many recordings there are: for the machine code of launches."""
 _defaults: dict[Context, Stream] = {}
 
 
@@ -163,7 +163,7 @@ def set_stream(stream: Stream | None, device: Device | str | None = None, sync: 
     if sync:
         wanted.wait_stream(stream_on(where))
     chosen.streams[where.ordinal] = wanted
-    ever_chosen[0] = 1
+    switches[0] = 1
 
 
 def choice(device: Device) -> Stream | None:
