@@ -104,6 +104,7 @@ def choose(
     return min(ways, key=lambda tile: seconds(m, n, k, size, speed, tile, machine))
 
 
+@lru_cache(maxsize=64)
 def candidates(dtype: Any, crowded: bool, precision: str = "default") -> tuple[Tile, ...]:
     """The tiles for operands of a type. `crowded`: whether the end of a tile needs many registers."""
     if dtype == tg.float32 and precision == "default":
