@@ -290,7 +290,10 @@ def test_faults_and_contexts(driver: Spied) -> None:
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
     where = context(0)
     assert list(where.recent)[-1] == "add"
+    where.recent.clear()
     driver.sticky = 700
+    assert is_native(add, 1000, None, [a, b, c]) is False and not where.recent
+    where.recent.append("add")
     with pytest.raises(RunError, match="an access outside of any array in kernel 'add'"):
         launch()
     driver.sticky = 0

@@ -468,23 +468,25 @@ fill:
   %function = call i64 @word(ptr %known, i64 <E.function>)
   %launch.word = call i64 @word(ptr %device, i64 <D.launch>)
   %launch = inttoptr i64 %launch.word to ptr
+  %thread = call ptr @PyEval_SaveThread()
+  %code = call i32 %launch(ptr %configuration, i64 %function, ptr %parameters, ptr null)
+  call void @PyEval_RestoreThread(ptr %thread)
+  %done = icmp eq i32 %code, 0
+  br i1 %done, label %remember, label %no
+remember:
   %append.word = call i64 @word(ptr %known, i64 <E.append>)
   %append = inttoptr i64 %append.word to ptr
   %name.word = call i64 @word(ptr %known, i64 <E.name>)
   %name = inttoptr i64 %name.word to ptr
   %appended = call ptr @PyObject_CallOneArg(ptr %append, ptr %name)
   %lost = icmp eq ptr %appended, null
-  br i1 %lost, label %failed, label %go
-go:
+  br i1 %lost, label %forgotten, label %noted
+noted:
   call void @Py_DecRef(ptr %appended)
-  %thread = call ptr @PyEval_SaveThread()
-  %code = call i32 %launch(ptr %configuration, i64 %function, ptr %parameters, ptr null)
-  call void @PyEval_RestoreThread(ptr %thread)
-  %done = icmp eq i32 %code, 0
-  ret i1 %done
-failed:
+  ret i1 true
+forgotten:
   call void @PyErr_Clear()
-  br label %no
+  ret i1 true
 no:
   ret i1 false
 }
