@@ -90,6 +90,26 @@ def test_recording_by_torch(torch: Any) -> None:
     assert x[0].item() == 16
 
 
+def test_launches_with_tensors_that_come_again(torch: Any) -> None:
+    """They go through machine code, in whatever stream, and follow a tensor that changes."""
+    base = torch.arange(4000, device="cuda", dtype=torch.float32)
+    views = [base[:1000], base[1:1001], base[::3], base[:0], torch.nn.Parameter(base[5:900].clone())]
+    for _ in range(8):
+        for x in views:
+            y = torch.full_like(x, -1.0, requires_grad=False)
+            tg.launch(double, x.numel(), [x, y])
+            assert torch.equal(y, 2 * x.detach()) and (y._version == 1 or not x.numel())
+    assert double.native is not None and double.native.__name__ == "launch"
+    x, y = views[0], torch.zeros(1000, device="cuda")
+    assert double.native(1000, None, [x, y], [], 0, None) in ((1,), False)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for k in range(8):
+            x = torch.full((1 << 20,), float(k), device="cuda")
+            tg.launch(double, x.numel(), [x, y.resize_(x.numel())])
+            assert y[-1].item() == 2 * k
+
+
 def test_streams_of_torch(torch: Any) -> None:
     side = torch.cuda.Stream()
     stream = tg.stream_from_torch(side)

@@ -46,6 +46,21 @@ def beyond(x: tg.array1d[float]):
     x[i + 5] = 1.0
 
 
+def test_launches_that_come_again() -> None:
+    """They go through machine code, and see other arrays, numbers and streams."""
+    side = tg.Stream("cuda:0")
+    for k in range(12):
+        x = np.arange(1000 + k % 3, dtype=np.float32)
+        given, made = tg.array(x, device="cuda:0"), tg.full(x.size, k, device="cuda:0")
+        for stream in (None, side):
+            if stream is not None:
+                stream.wait_stream(tg.get_stream("cuda:0"))
+            tg.launch(axpy, 1002, [given, made, 0.5 * k, x.size], stream=stream)
+            tg.synchronize_device("cuda:0")
+        np.testing.assert_array_equal(made.numpy(), k + k * x)
+    assert axpy.native is not None and axpy.native.__name__ == "launch"
+
+
 def test_scalars_and_arrays() -> None:
     x = np.arange(1000, dtype=np.float32)
     y = tg.array(x, device="cuda:0")
