@@ -311,6 +311,16 @@ def wgmma_result(shape: tuple[int, int], groups: int) -> Layout:
     return Layout(shape, registers, (Mode(4, 1, 2), Mode(8, 0), *warps))
 
 
+def wgmma_turned(shape: tuple[int, int], groups: int) -> Layout:
+    """The result of a product that warp groups do as the transposed one: the 64 rows of an instruction are columns
+    here. Thread t of a warp holds the neighbouring columns 2 (t / 4) and the next, which bytes that are read two at a
+    time come in, of rows 2 (t mod 4) and the next, every 8 rows."""
+    down, across, high, wide = wgmma_share((shape[1], shape[0]), groups)
+    registers = (Mode(2, 0), Mode(2, 1), Mode(wide, 0, 8), Mode(high, 1, 64))
+    warps = (Mode(4, 1, 16), Mode(across, 0, 8 * wide), Mode(down, 1, 64 * high))
+    return Layout(shape, registers, (Mode(4, 0, 2), Mode(8, 1, 2), *warps))
+
+
 def fma_result(shape: tuple[int, int], threads: int, vector: int) -> Layout:
     """The result of a product without tensor cores: each thread holds rows and columns spaced so that the threads of a
     warp read neighbouring columns; `vector` consecutive columns at a time."""

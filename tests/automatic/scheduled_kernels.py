@@ -142,6 +142,17 @@ def right_converted(A: tg.array2d[bf16], B: tg.array2d[tg.int8], C: tg.array2d[b
 
 
 @tg.kernel
+def right_scaled(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf16]):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(128, 256), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(128, 64), offset=(i * 128, k * 64))
+        b = tg.tile_load(B, shape=(64, 256), offset=(k * 64, j * 256))
+        tg.tile_matmul(a, b * bf16(0.5), sum)
+    tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * 128, j * 256))
+
+
+@tg.kernel
 def right_turned_and_converted(A: tg.array2d[bf16], B: tg.array2d[tg.int8], C: tg.array2d[float]):
     i, j = tg.tid()
     sum = tg.tile_zeros(shape=(64, 128), dtype=tg.float32)
@@ -335,6 +346,7 @@ LAUNCHES = [
     Launch(with_silu, gemm(128, 256, 128), (1, 1), exact=False),
     Launch(half_transposed, gemm(256, 384, 200, tg.float16, tg.float16, "b"), (2, 3)),
     Launch(right_converted, gemm(256, 256, 320, right=tg.int8), (2, 1)),
+    Launch(right_scaled, gemm(256, 256, 320), (2, 1)),
     Launch(right_turned_and_converted, gemm(64, 256, 192, out=float, turned="b", right=tg.int8), (1, 2)),
     Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1)),
     Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from forced import HOPPER, prepared, rewritten
 from scheduled_kernels import LAUNCHES, Launch
@@ -59,6 +61,22 @@ def test_chains_that_take_too_many_registers_do_not_overlap() -> None:
     made, text = built(KERNELS["attention"], registers=184)
     assert made.schedule.plan is not None and not made.schedule.plan.overlaps
     assert made.made.spill_bytes == 0 and "wgmma.mma_async" in text
+
+
+@pytest.mark.parametrize("name", ["right_converted", "right_turned_and_converted"])
+def test_right_operands_of_bytes_stay_in_registers(name: str) -> None:
+    """The columns are the rows of the instructions, and nothing is written for them to read."""
+    made, text = built(KERNELS[name])
+    assert made.schedule.plan is not None and len(made.schedule.plan.stages) == 2
+    products = re.findall(r"wgmma\.mma_async\.sync\.aligned\.(m64n\d+k16)\S* \{[^}]*\}, \{", text)
+    assert products == (["m64n128k16"] * 8 if name == "right_converted" else ["m64n64k16"] * 4)
+    assert ("ldmatrix" in text) == (name == "right_converted")
+
+
+def test_other_right_operands_go_through_a_pipe() -> None:
+    made, text = built(KERNELS["right_scaled"])
+    assert made.schedule.plan is not None and sorted(made.schedule.plan.stages)[0] == 2
+    assert len(made.schedule.plan.stages) == 3 and "wgmma.wait_group.sync.aligned 1" in text
 
 
 def test_stages_that_the_loop_asks_for() -> None:

@@ -20,6 +20,7 @@ from scheduled_kernels import (
     left_masked,
     matmul_pipelined,
     right_converted,
+    right_scaled,
     tile_gemm,
     two_layers,
 )
@@ -41,6 +42,7 @@ LAUNCHES = {
         Launch(tile_gemm, gemm(256, 256, 192, out=float), (2, 1), 384),
         Launch(matmul_pipelined, gemm(128, 512, 320), (1, 2), 384),
         Launch(right_converted, gemm(256, 256, 256, right=tg.int8), (2, 1), 384),
+        Launch(right_scaled, gemm(256, 256, 256), (2, 1), 384),
         Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1), 384),
         Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1), 384),
         Launch(two_layers, arrays((256, 128), (128, 192), (192, 64), (256, 64)), (2,), 384, exact=False),

@@ -254,6 +254,9 @@ class _Block:
             words[0] = self._warp(words[1], lambda given: [given[lane]] * 32)
         elif name.startswith("rcp.approx.ftz"):
             words[0] = self._reciprocal(words[0], name.endswith(".d"))
+        elif name.startswith("shfl.sync.bfly"):
+            by = words[2] & 31
+            words[0] = self._warp(words[1], lambda given: [given[lane ^ by] for lane in range(32)])
         elif name.startswith("ldmatrix"):
             words[:4] = self._warp(words[0], lambda given: self._matrices(given, ".trans" in name))
         elif name.startswith("mma."):

@@ -11,7 +11,6 @@ from typing import Protocol, TypeAlias
 
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
-from tegula.layout import wgmma_share
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew
 from tegula.ops.group import Barrier, ProductWait, RegisterProduct, SharedProduct
@@ -295,12 +294,11 @@ def _store(op: Op, known: Known) -> Iterator[Event]:
     assert isinstance(t, BufType) and isinstance(tile, TileType)
     groups = known.warp_groups(op)
     slots = t.shape[0] // groups
-    _, _, high, wide = wgmma_share((tile.shape[0], tile.shape[1]), groups)
     whole = known.bytes(staging)
     size = (whole.end - whole.start) // t.shape[0]
     yield CopiesOutDone(0)
     yield Meet(warp_group=True)
-    pieces = high * (8 * wide // t.shape[2])
+    pieces = tile.size // (groups * t.shape[1] * t.shape[2])
     for k in range(min(pieces, 2 * slots + 1)):
         if k >= slots:
             yield CopiesOutDone(slots - 1)
@@ -359,7 +357,7 @@ def _new(op: Op, known: Known) -> Iterator[Event]:
 
 IN_FLIGHT: tuple[type[Op], ...] = (SharedProduct, RegisterProduct)
 """Ops that may leave a product in flight: their result is in registers that tensor cores still write. Nothing may touch
-those before a wait that covers it, except a product that adds to them. Of `RegisterProduct` the left operand is in
+those before a wait that covers it, except a product that adds to them. Of `RegisterProduct` one operand is in
 registers too, that tensor cores still read. PTX ISA, "wgmma.mma_async": "accessing the registers is undefined before
 wgmma.wait_group"."""
 

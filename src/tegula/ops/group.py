@@ -193,7 +193,8 @@ class SharedProduct(TileOp):
 
 
 class RegisterProduct(TileOp):
-    """`tile.matmul` with b in shared memory. Operands: a (tile), b (buffer), c (tile), alpha, beta."""
+    """`tile.matmul` with one of its operands in shared memory. Operands: a and b, a tile and a buffer or the other way
+    round, c (tile), alpha, beta."""
 
     __slots__ = ()
     NAME = "group.register_product"
@@ -202,15 +203,23 @@ class RegisterProduct(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        a, b, c = tile_type(operands[0]), buffer_type(operands[1]), tile_type(operands[2])
+        tiles = [isinstance(t, TileType) for t in operands[:2]]
+        require(tiles.count(True) == 1, "one operand of the product is in registers, the other in a buffer")
+        a, b = (tile_type(t) if held else buffer_type(t) for t, held in zip(operands, tiles, strict=False))
+        c = tile_type(operands[2])
         require(
             a.shape[1] == b.shape[0] and c.shape == (a.shape[0], b.shape[1]),
             f"shapes {a.shape}, {b.shape} and {c.shape} do not fit",
         )
         return [c]
 
+    @property
+    def held(self) -> int:
+        """Which operand is in registers: 0, or 1, and then the product is done as the transposed one."""
+        return int(not isinstance(self.operands[0].type, TileType))
+
     def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[1]),)
+        return (Effect("read", self.operands[1 - self.held]),)
 
 
 class ProductWait(TileOp):

@@ -137,7 +137,8 @@ class BulkStore(ScheduleOp):
     """A tile goes to an array through a staging buffer, in pieces: the threads of a warp group write a piece, one of
     them starts its copy, and the next but one waits until the copy has read it. What lies outside the array is
     dropped. Operands: staging buffer, array, tile, one offset (int32) per dimension; with attribute `adds` the copies
-    add to the array, each element atomically."""
+    add to the array, each element atomically. `turned`: the tile is spread as the result of a product that is done as
+    the transposed one."""
 
     __slots__ = ()
     NAME = "bulk.store"

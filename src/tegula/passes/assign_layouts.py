@@ -19,6 +19,7 @@ from tegula.layout import (
     mma_result,
     over_lanes,
     wgmma_result,
+    wgmma_turned,
 )
 from tegula.ops.buffer import BufNew, BufRead, BufWrite, root
 from tegula.ops.control import For, If, While
@@ -123,7 +124,7 @@ def _note(op: Op, classes: dict[Value, _Class]) -> None:
         if v in classes:
             classes[v].makers.append(op)
     if isinstance(op, TileToLanes | RegisterProduct):
-        classes[op.operands[0]].makers.append(op)
+        classes[op.operands[op.held if isinstance(op, RegisterProduct) else 0]].makers.append(op)
     memory = [op.result] if isinstance(op, TileLoad | BufRead) else []
     memory += op.operands[1:2] if isinstance(op, TileStore | TileAtomic | BufWrite) else []
     memory += op.operands[:1] if isinstance(op, BufNew) else []
@@ -183,7 +184,7 @@ def _choice(group: _Class, chosen: dict[_Class, Layout], edges: Edges) -> Layout
 def _wanted(op: Op, group: _Class) -> Layout | None:
     """The layout that a maker of a class, or an op that takes one of its tiles first, gives or wants."""
     if isinstance(op, RegisterProduct) and op.result.type.shape != group.shape:  # type: ignore[union-attr]
-        return operand_layout(op, 0, group.group)
+        return operand_layout(op, op.held, group.group)
     return natural_layout(op, group.group)
 
 
@@ -195,7 +196,7 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
         assert isinstance(t, TileType)
         rows, columns = t.shape
         if op.attrs.get("unit") == "wgmma":
-            return wgmma_result((rows, columns), group.warp_groups)
+            return _of_warp_groups(op)((rows, columns), group.warp_groups)
         if widened_terms(op) is not None:
             return mma_result((rows, columns), threads // 32)
         return fma_result((rows, columns), threads, ACCESS_BYTES // max(4, element_bytes(t.dtype)))
@@ -210,12 +211,17 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
     return None
 
 
+def _of_warp_groups(op: Op) -> Callable[[tuple[int, int], int], Layout]:
+    """The layouts of the result of a product, and of its operand in registers, by their shapes."""
+    return wgmma_turned if isinstance(op, RegisterProduct) and op.held == 1 else wgmma_result
+
+
 def operand_layout(op: Op, k: int, group: Group) -> Layout | None:
     """The layout in which an op takes its operand `k`; None where any will do, or it is no tile."""
     t = op.operands[k].type
     if not isinstance(t, TileType):
         return None
-    if isinstance(op, RegisterProduct) and k == 0:
-        return wgmma_result((t.shape[0], t.shape[1]), group.warp_groups)
+    if isinstance(op, RegisterProduct) and k == op.held:
+        return _of_warp_groups(op)((t.shape[0], t.shape[1]), group.warp_groups)
     wanted = natural_layout(op, group)
     return wanted if wanted is not None and t.shape == wanted.shape else None

@@ -2,7 +2,7 @@
 tensor cores always have one to do; so are the stages that they read released. After the loop comes the last wait.
 
 A product is delayed if its loop carries the accumulator for it alone, what follows it in the round are releases, and
-the round neither writes what it reads nor makes its left operand in registers."""
+the round neither writes what it reads nor makes its operand in registers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _product(loop: Op) -> Op | None:
         return None
     if product.attrs.get("at_once"):
         return None
-    if isinstance(product, RegisterProduct) and is_made_in(product.operands[0], body):
+    if isinstance(product, RegisterProduct) and is_made_in(product.operands[product.held], body):
         return None
     carried = product.operands[2]
     if carried not in body.args[1:]:

@@ -111,7 +111,7 @@ class _Lowering:
                 return True
             if isinstance(op, TileExtract) and not _single(value):
                 return True
-            if isinstance(op, TileMatmul) and (k == 1 or (k == 0 and not op.attrs.get("left_in_registers"))):
+            if isinstance(op, TileMatmul) and k < 2 and k != op.attrs.get("in_registers"):
                 return True
         return False
 
@@ -167,11 +167,10 @@ class _Lowering:
     def product(self, build: Builder, op: Op) -> list[Value]:
         a, b, *rest = op.operands
         attrs = {"wait": op.attrs.get("wait", True)} | {k: v for k, v in op.attrs.items() if k == "precision"}
-        if op.attrs.get("left_in_registers"):
-            return [_put(build, RegisterProduct, [a, self.buffers[b], *rest], op.result.type, **attrs)]
-        return [
-            _put(build, SharedProduct, [self.buffers[a], self.buffers[b], *rest], op.result.type, **attrs)
-        ]
+        held = op.attrs.get("in_registers")
+        kind = SharedProduct if held is None else RegisterProduct
+        both = [v if k == held else self.buffers[v] for k, v in enumerate((a, b))]
+        return [_put(build, kind, [*both, *rest], op.result.type, **attrs)]
 
     def product_wait(self, build: Builder, op: Op) -> list[Value]:
         types = [v.type for v in op.operands]

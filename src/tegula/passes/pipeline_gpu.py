@@ -18,7 +18,7 @@ from tegula.passes.lower_tiles import WARP, lower_tiles
 from tegula.passes.pipeline import Observer, gather_lanes, passed
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import SharedMemory, place_shared
-from tegula.passes.select_products import keep_left_operands, select_products
+from tegula.passes.select_products import keep_operands, select_products
 from tegula.passes.settle_products import settle_products
 from tegula.passes.sink_conversions import sink_conversions
 from tegula.passes.specialise import Schedule, specialise
@@ -64,7 +64,7 @@ def for_gpu(
     passed("sink_conversions", kernel, observe)
     form_rings(kernel)
     passed("form_rings", kernel, observe)
-    keep_left_operands(kernel, target, threads)
+    keep_operands(kernel, target, threads)
     lower_tiles(kernel, threads, debug)
     passed("lower_tiles", kernel, observe)
     pipeline_loops(kernel)

@@ -16,8 +16,9 @@ from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipePop
 from tegula.ops.tile import TilePermute
 from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.byte_operands import from_bytes, swizzle_source, turn_first
 from tegula.passes.form_rings import is_by_hand, is_stage
-from tegula.passes.groups import group_of
+from tegula.passes.groups import group_of, role_of
 from tegula.passes.product_terms import stored_terms
 from tegula.passes.promote_buffers import root
 from tegula.passes.stage_operands import (
@@ -33,16 +34,31 @@ from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, scalar_of
 
 
-def keep_left_operands(kernel: Kernel, target: CudaTarget, threads: int) -> None:
-    """Mark the products, attribute `left_in_registers`, whose left operand need not go through shared memory: what the
-    kernel has computed, for a product with a popped tile."""
+def keep_operands(kernel: Kernel, target: CudaTarget, threads: int) -> None:
+    """Mark the products, attribute `in_registers`, one of whose operands, 0 or 1, need not go through shared memory:
+    what the kernel has computed, for a product with a popped tile. Right operands are kept where all products of a
+    role can keep theirs, because results are spread in another way then."""
     if target.tensor_cores != "wgmma":
         return
+    turned: dict[Region | None, list[TileMatmul]] = {}
     for op in kernel.walk():
-        if isinstance(op, TileMatmul) and _popped(op.operands[1]) and not _popped(op.operands[0]):
-            terms = stored_terms(op)
-            narrow = terms is not None and terms.bits == ANY_ORDER
-            op.attrs["left_in_registers"] = narrow and _shape_fits(op, threads) and _rows_fit(op, threads)
+        if not isinstance(op, TileMatmul):
+            continue
+        turned.setdefault(role_of(op), []).append(op)
+        if _popped(op.operands[1]) and not _popped(op.operands[0]) and _keeps(op, 0, threads):
+            op.attrs["in_registers"] = 0
+    for products in turned.values():
+        if all(_popped(op.operands[0]) and from_bytes(op) and _keeps(op, 1, threads) for op in products):
+            for op in products:
+                turn_first(op)
+                op.attrs["in_registers"] = 1
+
+
+def _keeps(op: Op, k: int, threads: int) -> bool:
+    """Whether tensor cores can take operand k from registers."""
+    terms = stored_terms(op)
+    narrow = terms is not None and terms.bits == ANY_ORDER
+    return narrow and _shape_fits(op, threads, k == 1) and _rows_fit(op, threads, k == 1)
 
 
 def _popped(tile: Value) -> bool:
@@ -76,6 +92,9 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
             pipe.owner.attrs["swizzled"] = True
             if terms.left == "tf32":
                 pipe.owner.attrs["rounds"] = True
+    for op in chosen:
+        if isinstance(op, RegisterProduct):
+            swizzle_source(op.operands[op.held])
     stage_operands(kernel, list(staged.values()))
     if any(
         not op.attrs.get("wait", True) and (op not in chosen or op.attrs.get("at_once")) for op in products
@@ -147,12 +166,13 @@ def _through_memory(op: Op) -> None:
     region, made = op.parent, Region()
     assert region is not None
     build = Builder(made, op.loc)
-    t = op.operands[0].type
+    k = op.held
+    t = op.operands[k].type
     assert isinstance(t, TileType)
-    buffer = build.insert(
-        BufNew([op.operands[0]], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
-    )
-    product = build.insert(SharedProduct([buffer.result, *op.operands[1:]], [op.result.type], op.attrs))
+    made_of = BufNew([op.operands[k]], [BufType(t.dtype, t.shape, "shared")], {"storage": "shared"})
+    operands = list(op.operands)
+    operands[k] = build.insert(made_of).result
+    product = build.insert(SharedProduct(operands, [op.result.type], op.attrs))
     product.results, op.results = op.results, product.results
     product.result.owner = product
     for new in made.ops:
@@ -201,13 +221,16 @@ def _read_otherwise(kernel: Kernel) -> set[Value | None]:
     return found
 
 
-def _shape_fits(op: Op, threads: int) -> bool:
+def _shape_fits(op: Op, threads: int, turned: bool | None = None) -> bool:
+    """`turned`: whether the product is done as the transposed one."""
+    if turned is None:
+        turned = isinstance(op, RegisterProduct) and op.held == 1
     a, out, terms = op.operands[0].type, op.result.type, stored_terms(op)
     assert isinstance(a, BufType | TileType) and isinstance(out, TileType)
     groups = group_of(op, threads).warp_groups
     if not groups or terms is None:
         return False
-    rows, columns = out.shape
+    rows, columns = out.shape[::-1] if turned else out.shape
     down, across, high, wide = wgmma_share((rows, columns), groups)
     return (64 * high * down, 8 * wide * across) == (rows, columns) and a.shape[1] % terms.depth == 0
 
@@ -219,12 +242,12 @@ def _narrows(op: Op) -> bool:
     return scalar_of(out.dtype).bits < terms.sum.bits
 
 
-def _rows_fit(op: Op, threads: int) -> bool:
-    """Whether each warp group multiplies rows of its own, so that it holds what it needs of the left operand."""
+def _rows_fit(op: Op, threads: int, turned: bool) -> bool:
+    """Whether each warp group multiplies rows (columns) of its own, so that it holds what it needs of the operand."""
     t = op.result.type
     assert isinstance(t, TileType)
     groups = group_of(op, threads).warp_groups
-    return t.shape[0] % (64 * groups) == 0
+    return t.shape[int(turned)] % (64 * groups) == 0
 
 
 def _stage(pipe: Value) -> PipeType | TileType:

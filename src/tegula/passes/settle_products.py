@@ -1,4 +1,4 @@
-"""Products whose left operands lie in registers end before the next round of the loop that makes those.
+"""Products one of whose operands lies in registers end before the next round of the loop that makes it.
 
 Tensor cores read the registers until the product has been waited for. The assembler keeps them till then, but not from
 one round of a loop to the next, where it puts other values into them (docs/design/024). So a round at whose end such a
@@ -26,7 +26,7 @@ def settle_products(kernel: Kernel) -> None:
 
 def reads_registers(op: Op, body: Region) -> bool:
     """Whether an op leaves a product in flight that reads registers that the round of a loop, `body`, fills."""
-    return isinstance(op, RegisterProduct) and E.flies(op) and is_made_in(op.operands[0], body)
+    return isinstance(op, RegisterProduct) and E.flies(op) and is_made_in(op.operands[op.held], body)
 
 
 def _flying(region: Region, body: Region, later: int | None) -> int | None:

@@ -5,7 +5,7 @@ array whose previous elements nobody asks for go the same way, by copies that ad
 from __future__ import annotations
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
-from tegula.layout import wgmma_result, wgmma_share
+from tegula.layout import Layout, wgmma_result, wgmma_share, wgmma_turned
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
 from tegula.ops.roles import Roles
@@ -35,7 +35,7 @@ def stage_stores(kernel: Kernel, target: CudaTarget, layouts: Layouts, threads: 
         if (isinstance(op, TileStore) or adds) and _staged(kernel, target, op, layouts, threads):
             homes.setdefault(role_of(op) or kernel.body, []).append(op)
     for region, stores in homes.items():
-        _rewrite(region, stores, group_of(region, threads).warp_groups)
+        _rewrite(region, stores, group_of(region, threads).warp_groups, layouts)
 
 
 def _may_add(op: TileAtomic) -> bool:
@@ -52,15 +52,27 @@ def _staged(kernel: Kernel, target: CudaTarget, op: Op, layouts: Layouts, thread
     tile = op.operands[1]
     t, groups = tile.type, group_of(op, threads).warp_groups
     assert isinstance(t, TileType)
-    if not groups or len(t.shape) != 2 or layouts[tile] != wgmma_result((t.shape[0], t.shape[1]), groups):
+    if not groups or len(t.shape) != 2:
         return False
-    down, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), groups)
-    whole = (PIECE_ROWS * high * down, 8 * wide * across) == t.shape
+    rows, columns = t.shape
     piece = piece_of(t)
-    return whole and 8 * wide % piece.shape[1] == 0 and bulk_storable(kernel, target, op, piece)
+    if layouts[tile] == wgmma_result((rows, columns), groups):
+        down, across, high, wide = wgmma_share((rows, columns), groups)
+        whole = (PIECE_ROWS * high * down, 8 * wide * across) == t.shape and 8 * wide % piece.shape[1] == 0
+    else:
+        whole = (
+            _is_turned(t, layouts[tile], groups) and rows % PIECE_ROWS == 0 and columns % (64 * groups) == 0
+        )
+    return whole and bulk_storable(kernel, target, op, piece)
 
 
-def _rewrite(region: Region, stores: list[Op], groups: int) -> None:
+def _is_turned(tile: TileType, layout: Layout, groups: int) -> bool:
+    """Whether a tile is spread as the result of a product that is done as the transposed one."""
+    rows, columns = tile.shape
+    return layout == wgmma_turned((rows, columns), groups) and element_bytes(tile.dtype) in (2, 4)
+
+
+def _rewrite(region: Region, stores: list[Op], groups: int, layouts: Layouts) -> None:
     """One staging buffer for each type of tile; at the end all copies are done."""
     buffers: dict[TileType, Value] = {}
     made = Region()
@@ -78,7 +90,11 @@ def _rewrite(region: Region, stores: list[Op], groups: int) -> None:
         assert op.parent is not None
         operands = [buffers[piece], op.operands[0], op.operands[1], *op.operands[2:]]
         promises = {k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}
-        copy = BulkStore(operands, [], {"adds": isinstance(op, TileAtomic), **promises}, [], op.loc)
+        t = op.operands[1].type
+        assert isinstance(t, TileType)
+        turned = _is_turned(t, layouts[op.operands[1]], groups)
+        attrs = {"adds": isinstance(op, TileAtomic), "turned": turned, **promises}
+        copy = BulkStore(operands, [], attrs, [], op.loc)
         copy.parent = op.parent
         op.parent.ops[op.parent.ops.index(op)] = copy
     for op in made.ops:

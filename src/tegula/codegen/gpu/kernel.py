@@ -10,10 +10,12 @@ from tegula.codegen.atomics import atomic, swap_until_unchanged
 from tegula.codegen.checks import check_access, check_agreement, check_division
 from tegula.codegen.convert import convert
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
-from tegula.codegen.gpu import access, exchange, schedule, wgmma
+from tegula.codegen.gpu import access, byte_reads, exchange, schedule, wgmma
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
+from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.control import chosen, control, when
 from tegula.codegen.gpu.division import divided
+from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import start_next_launch, touches_arrays, wait_for_last_launch
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
@@ -495,7 +497,13 @@ class _Walk:
     def buf_read(self, op: Op) -> None:
         s, buffer = self.s, op.operands[0]
         whole = _aligned(buffer)
-        s.held[op.result] = access.buffer_load(s, s.buffers[buffer], s.layouts[op.result], whole)
+        view, layout = s.buffers[buffer], s.layouts[op.result]
+        if whole and byte_reads.reads_matrices(s, view, layout):
+            s.held[op.result] = byte_reads.matrices(s, view)
+        elif is_aligned(s, buffer) and byte_reads.reads_pairs(view, layout):
+            s.held[op.result] = byte_reads.pairs(s, view, layout)
+        else:
+            s.held[op.result] = access.buffer_load(s, view, layout, whole)
 
     def buf_update(self, op: Op) -> None:
         """Once per lane, atomically. What shared memory has no instruction for goes by a compare-and-swap loop of ours:
@@ -774,7 +782,7 @@ _RULES: dict[type[Op], Any] = {
     MbarrierArrive: _on_state(schedule.barrier_arrive),
     MbarrierExpect: _on_state(schedule.barrier_expect),
     BulkLoad: _on_state(schedule.bulk_load),
-    BulkStore: _on_state(schedule.bulk_store),
+    BulkStore: _on_state(bulk_store),
     BulkWait: _on_state(schedule.bulk_wait),
     BulkPut: _on_state(schedule.bulk_put),
     BulkCommit: _on_state(schedule.bulk_commit),

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tegula.codegen.gpu.control import when
 from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_at
 from tegula.codegen.gpu.state import GpuState
-from tegula.codegen.scalar import Components
-from tegula.codegen.text import memory_type, vector_of
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
-from tegula.layout import wgmma_share
-from tegula.ops.roles import WARP, WARP_GROUP
+from tegula.ops.roles import WARP
 from tegula.ops.schedule import arrivals_at
 from tegula.passes.bulk_access import boxes, leading_indices
-from tegula.passes.name_barriers import GROUP_BARRIERS, named_barriers
+from tegula.passes.name_barriers import named_barriers
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT, MBARRIER_BYTES
 from tegula.passes.promote_buffers import root
-from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
+from tegula.types import BufType, scalar_of
 
 
 def shared_address(s: GpuState, pointer: str) -> str:
@@ -113,7 +108,7 @@ def fence_async(s: GpuState, op: Op) -> None:
 # Bulk copies ---------------------------------------------------------------------------------------------------------
 
 
-def _map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, elements: str = BITS) -> str:
+def tensor_map(s: GpuState, array: Value, box: tuple[int, ...], row_bytes: int, elements: str = BITS) -> str:
     """The address of the tensor map of a parameter, i64, in the block of arguments."""
     indices = leading_indices(array)
     assert indices is not None
@@ -148,7 +143,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     _check_alignment(s, buffer)
     swizzle = getattr(view, "row_bytes", 0)
     box = boxes(t, bool(swizzle))
-    map_at = _map(s, array, box.shape, swizzle, "tf32" if op.attrs.get("rounds") else BITS)
+    map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.attrs.get("rounds") else BITS)
     barrier = _address(s, barriers, stage)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
     offsets = [s.scalar(v) for v in where]
@@ -184,7 +179,7 @@ def bulk_put(s: GpuState, op: Op) -> None:
     assert isinstance(t, BufType)
     swizzle = getattr(view, "row_bytes", 0)
     box = boxes(t, bool(swizzle))
-    map_at = _map(s, array, box.shape, swizzle)
+    map_at = tensor_map(s, array, box.shape, swizzle)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
     offsets = [s.scalar(v) for v in where]
 
@@ -192,7 +187,7 @@ def bulk_put(s: GpuState, op: Op) -> None:
         for k in range(box.count):
             last = s.code.emit(f"add i32 {offsets[-1]}, {k * box.shape[-1]}")
             source = s.code.emit(f"add i32 {start}, {k * box.bytes // box.count}")
-            _start_store(s, array, map_at, source, [*offsets[:-1], last])
+            start_store(s, array, map_at, source, [*offsets[:-1], last])
 
     when(s, elected(s, first_warp=True), copy)
 
@@ -203,73 +198,14 @@ def bulk_commit(s: GpuState, op: Op) -> None:
 
 def bulk_wait(s: GpuState, op: Op) -> None:
     """By all threads: only those that have started copies have any to wait for."""
-    _wait(s, op.attrs.get("pending", 0), op.attrs["read"])
+    wait_for_copies(s, op.attrs.get("pending", 0), op.attrs["read"])
 
 
-def _wait(s: GpuState, pending: int, read: bool) -> None:
+def wait_for_copies(s: GpuState, pending: int, read: bool) -> None:
     asm(s, f"cp.async.bulk.wait_group{'.read' if read else ''} {pending};", [])
 
 
-def bulk_store(s: GpuState, op: Op) -> None:
-    """Piece by piece: each warp group its own rows and columns, through two buffers of its own in turn."""
-    staging, array, tile, *where = op.operands
-    t, piece, view = tile.type, staging.type, s.buffers[staging]
-    assert isinstance(t, TileType) and isinstance(piece, BufType) and isinstance(array.type, ArrayType)
-    copies, rows, columns = piece.shape
-    groups = s.group.warp_groups
-    copies //= groups
-    _, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), groups)
-    code = s.code
-    number = s.warp_group
-    down_at = code.emit(f"mul i32 {s.first(f'udiv i32 {number}, {across}')}, {rows * high}")
-    across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {across}')}, {8 * wide}")
-    top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")
-    left = code.emit(f"add i32 {s.scalar(where[1])}, {across_at}")
-    adds = bool(op.attrs.get("adds"))
-    elements = scalar_of(t.dtype).name if adds else BITS
-    map_at = _map(s, array, (rows, columns), view.row_bytes, elements)  # type: ignore[attr-defined]
-    # Here, before the code branches, LLVM makes one instruction of rounding two values and putting them together.
-    pairs = _pairs(s, scalar_of(t.dtype), s.held[tile])
-    # Copies of earlier stores may be on their way to the same elements.
-    _wait(s, 0, read=False)
-    _meet(s, number)
-    per = columns // 8
-    for k, (i, j) in enumerate((i, j) for i in range(high) for j in range(8 * wide // columns)):
-        if k >= copies:
-            _wait(s, copies - 1, read=True)
-            _meet(s, number)
-        slot = code.emit(f"add i32 {code.emit(f'mul i32 {number}, {copies}')}, {k % copies}")
-        slot64 = code.emit(f"zext nneg i32 {slot} to i64")
-        first = 2 * (j * per + wide * i)
-        _write_piece(s, staging, slot64, pairs[first : first + 2 * per])
-        fence_async(s, op)
-        _meet(s, number)
-        source = shared_address(s, s.memory.at(view, [slot64, "0", "0"]))
-        place = [code.emit(f"add i32 {top}, {rows * i}"), code.emit(f"add i32 {left}, {columns * j}")]
-        one = code.emit(
-            f"and i1 {elected(s, False)}, {code.emit(f'icmp ult i32 {_of_warp_group(s)}, {WARP}')}"
-        )
-
-        def start(source: str = source, place: list[str] = place) -> None:
-            _start_store(s, array, map_at, source, place, adds)
-            asm(s, "cp.async.bulk.commit_group;", [])
-
-        when(s, one, start)
-
-
-def _of_warp_group(s: GpuState) -> str:
-    """The thread's number in its warp group."""
-    return s.first(f"and i32 {s.lane32}, {WARP_GROUP - 1}")
-
-
-def _meet(s: GpuState, number: str) -> None:
-    """The threads of a warp group meet."""
-    first = GROUP_BARRIERS + s.group.first // 4
-    barrier = s.code.emit(f"add i32 {number}, {first}")
-    s.code.line(f"call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 {barrier}, i32 {WARP_GROUP})")
-
-
-def _start_store(
+def start_store(
     s: GpuState, array: Value, map_at: str, source: str, offsets: list[str], adds: bool = False
 ) -> None:
     place = _coordinates(s, array, offsets)
@@ -277,53 +213,6 @@ def _start_store(
     kind = f"tensor.{len(place)}d.global.shared::cta{'.add' if adds else ''}"
     text = f"cp.{'reduce.' if adds else ''}async.bulk.{kind}.bulk_group [$0, {{{names}}}], [$1];"
     asm(s, text, [("l", "i64", map_at), ("r", "i32", source), *(("r", "i32", c) for c in place)])
-
-
-def _pairs(s: GpuState, dtype: DType, held: Sequence[Components]) -> list[str]:
-    """Neighbouring columns as vectors of two."""
-    code, one = s.code, memory_type(dtype)
-    made: list[str] = []
-    for (a,), (b,) in zip(held[::2], held[1::2], strict=True):
-        pair = code.emit(f"insertelement <2 x {one}> poison, {one} {a}, i32 0")
-        made.append(code.emit(f"insertelement <2 x {one}> {pair}, {one} {b}, i32 1"))
-    return made
-
-
-def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
-    """What a warp group holds of a piece, two pairs for each 8 columns: of a row, and of the eighth row below."""
-    view = s.buffers[staging]
-    dtype = scalar_of(view.dtype)
-    warp_row = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
-    lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
-    if dtype.bits == 16:
-        _store_matrices(s, staging, slot, pairs, warp_row, lane)
-        return
-    row = _wide(s, f"add i32 {warp_row}, {s.first(f'lshr i32 {lane}, 2')}")
-    column = _wide(s, f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
-    t = vector_of(memory_type(dtype), 2)
-    for k, pair in enumerate(pairs):
-        at = [slot, s.memory.add(row, str(k % 2 * 8)), s.memory.add(column, str(k // 2 * 8))]
-        s.code.line(f"store {t} {pair}, ptr {s.memory.at(view, at)}, align {2 * element_bytes(view.dtype)}")
-
-
-def _wide(s: GpuState, rhs: str) -> str:
-    """A number of this thread as i64."""
-    return s.first(f"zext nneg i32 {s.first(rhs)} to i64")
-
-
-def _store_matrices(
-    s: GpuState, staging: Value, slot: str, pairs: Sequence[str], warp_row: str, lane: str
-) -> None:
-    """By stmatrix: lane l gives the address of row l mod 16, of the next 8 columns from lane 16 on."""
-    view, code = s.buffers[staging], s.code
-    t = vector_of(memory_type(scalar_of(view.dtype)), 2)
-    row = _wide(s, f"add i32 {warp_row}, {s.first(f'and i32 {lane}, 15')}")
-    right = _wide(s, f"shl i32 {s.first(f'lshr i32 {lane}, 4')}, 3")
-    for k in range(0, len(pairs), 4):
-        packed = [code.emit(f"bitcast {t} {pair} to i32") for pair in pairs[k : k + 4]]
-        at = shared_address(s, s.memory.at(view, [slot, row, s.memory.add(right, str(k // 4 * 16))]))
-        text = "stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [$0], {$1, $2, $3, $4};"
-        asm(s, text, [("r", "i32", at), *(("r", "i32", x) for x in packed)])
 
 
 # Barriers that roles meet at -----------------------------------------------------------------------------------------

@@ -75,12 +75,15 @@ def operand(s: GpuState, value: Value, right: bool) -> Operand:
 
 def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
     """start + a @ b in the registers of each thread; all of it done when the code goes on, unless the op does not wait
-    (attribute): then nothing may touch these registers until a wait that covers it."""
+    (attribute): then nothing may touch these registers until a wait that covers it. If b is in registers, it is
+    start.T + b.T @ a.T for the tensor cores."""
     t = op.result.type
     assert isinstance(t, TileType)
-    _, across, high, wide = wgmma_share((t.shape[0], t.shape[1]), s.group.warp_groups)
+    turned = isinstance(op, RegisterProduct) and op.held == 1
+    rows, columns = t.shape[::-1] if turned else t.shape
+    _, across, high, wide = wgmma_share((rows, columns), s.group.warp_groups)
     number = s.warp_group
-    b = operand(s, op.operands[1], right=True)
+    b = operand(s, op.operands[0 if turned else 1], right=not turned)
     low_b = _low(s, _moved(s, b, s.first(f"urem i32 {number}, {across}"), 8 * wide))
     terms = stored_terms(op)
     assert terms is not None
@@ -88,7 +91,7 @@ def product(s: GpuState, op: Op, start: list[str]) -> list[str]:
     fresh = all(x == constant(terms.sum, 0) for x in start)
     asm = _Assembly([one] * len(start), [] if fresh else start)
     if isinstance(op, RegisterProduct):
-        left: _Left = _Registers(s, op.operands[0], b.depth, asm)
+        left: _Left = _Registers(s, op.operands[op.held], b.depth, asm)
     else:
         a = operand(s, op.operands[0], right=False)
         left = _Memory(a, _low(s, _moved(s, a, s.first(f"udiv i32 {number}, {across}"), ROWS * high)), asm)

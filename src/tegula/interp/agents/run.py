@@ -414,7 +414,7 @@ class Replay:
         op, taken = product.step.op, list(product.step.taken)
         if not isinstance(op, RegisterProduct):
             return
-        k = taken.index(op.operands[0]) - len(taken)
+        k = taken.index(op.operands[op.held]) - len(taken)
         for other in warp.products:
             if other.step.op is op:
                 inputs = list(other.inputs)

@@ -20,11 +20,13 @@ from tegula.types import ArrayType, TileType
 @dataclass(frozen=True, slots=True)
 class Product:
     """A product, and what makes the tiles that are its operands, or their transposes: loads, or conversions of a loaded
-    right operand. None for a left operand that is computed."""
+    right operand. None for a left operand that is computed. `keeps`: whether what is converted may stay in
+    registers, so that only the loads fill pipes."""
 
     op: Op
     left: tuple[Op, ...]
     right: tuple[Op, ...]
+    keeps: bool = False
 
 
 def find_products(kernel: Kernel) -> list[Product]:

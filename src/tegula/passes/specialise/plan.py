@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel, Op
 from tegula.layout import wgmma_share
 from tegula.ops.roles import WARP_GROUP
 from tegula.ops.tile import TileLoad, TileStore
 from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.byte_operands import from_bytes, turn_first
 from tegula.passes.product_terms import stored_terms
 from tegula.passes.select_products import ANY_ORDER
 from tegula.passes.specialise.declined import Declined
@@ -93,18 +94,37 @@ def _shared_both_ways(kernel: Kernel, fed: Sequence[Items]) -> bool:
     return last > 0 and any(last not in u for u in used) and any(last - 1 not in u for u in used)
 
 
+# Converted operands --------------------------------------------------------------------------------------------------
+
+
+def keep_converted(target: CudaTarget, products: Sequence[Product], choice: Choice) -> Sequence[Product]:
+    """The products, with right operands that are converted from bytes in registers if they can all be: the products are
+    done as the transposed ones then."""
+    if not all(p.left and _converted(p) for p in products):
+        return products
+    kept = [replace(p, right=tuple(loaded(op) for op in p.right), keeps=True) for p in products]
+    if not _roomy(target, kept, _able(kept, choice)):
+        return products
+    for p in kept:
+        turn_first(p.op)
+    return kept
+
+
+def _converted(p: Product) -> bool:
+    """Whether a right operand is a conversion of bytes of its own round, or the transpose of one."""
+    return len(p.right) == 1 and not isinstance(p.right[0], TileLoad) and from_bytes(p.op)
+
+
 # Warp groups ---------------------------------------------------------------------------------------------------------
 
 
 def _groups(target: CudaTarget, products: Sequence[Product], choice: Choice) -> int:
     """As many warp groups as have room for their sums in registers, two if they can: while one stores its results or
     computes, the other multiplies."""
-    able = [n for n in range(1, MOST_GROUPS + 1) if all(_fits(p, n) for p in products)]
-    if choice.consumers is not None:
-        able = [n for n in able if n == choice.consumers]
+    able = _able(products, choice)
     if not able:
         raise Declined(_misfit(products, choice), products[0].op.loc)
-    roomy = [n for n in able if _registers(products, n) <= _budget(target, n)]
+    roomy = _roomy(target, products, able)
     if not roomy:
         needed = _registers(products, able[-1])
         raise Declined(
@@ -114,16 +134,27 @@ def _groups(target: CudaTarget, products: Sequence[Product], choice: Choice) -> 
     return 2 if 2 in roomy else roomy[0]
 
 
+def _able(products: Sequence[Product], choice: Choice) -> list[int]:
+    """How many warp groups can share the products."""
+    able = [n for n in range(1, MOST_GROUPS + 1) if all(_fits(p, n) for p in products)]
+    return able if choice.consumers is None else [n for n in able if n == choice.consumers]
+
+
+def _roomy(target: CudaTarget, products: Sequence[Product], able: Sequence[int]) -> list[int]:
+    """Of how many warp groups the registers do."""
+    return [n for n in able if _registers(products, n) <= _budget(target, n)]
+
+
 def _fits(p: Product, groups: int) -> bool:
     """Whether warp groups can share a product, each with whole instructions."""
     a, _, c = (v.type for v in p.op.operands[:3])
     assert isinstance(a, TileType) and isinstance(c, TileType)
-    rows, columns = c.shape
+    rows, columns = c.shape[::-1] if p.keeps else c.shape
     if columns % COLUMNS or not _operands_fit(p, a.shape[1]):
         return False
     down, across, high, wide = wgmma_share((rows, columns), groups)
     whole = (ROWS * high * down, COLUMNS * wide * across) == (rows, columns)
-    return whole and (bool(p.left) or rows % (ROWS * groups) == 0)
+    return whole and (bool(p.left) and not p.keeps or rows % (ROWS * groups) == 0)
 
 
 def _operands_fit(p: Product, depth: int) -> bool:
@@ -165,9 +196,9 @@ def _registers(products: Sequence[Product], groups: int) -> int:
 def _held(products: Sequence[Product]) -> int:
     """Registers of all threads for the sums and left operands of some products."""
     sums = dict.fromkeys(p.op.operands[2] for p in products)
-    left = dict.fromkeys(p.op.operands[0] for p in products if not p.left)
+    computed = dict.fromkeys(p.op.operands[int(p.keeps)] for p in products if p.keeps or not p.left)
     total = 0
-    for v, bytes_each in [*((v, 4) for v in sums), *((v, 2) for v in left)]:
+    for v, bytes_each in [*((v, 4) for v in sums), *((v, 2) for v in computed)]:
         assert isinstance(v.type, TileType)
         total += v.type.size * bytes_each // 4
     return total

@@ -27,7 +27,7 @@ from tegula.passes.specialise.find_products import (
 )
 from tegula.passes.specialise.lane_code import check_lane_code
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
-from tegula.passes.specialise.plan import FETCH_REGISTERS, Choice, Plan, make_plan
+from tegula.passes.specialise.plan import FETCH_REGISTERS, Choice, Plan, keep_converted, make_plan
 from tegula.passes.specialise.walk_blocks import walk_blocks
 from tegula.source import UNKNOWN, Location
 from tegula.target import CudaTarget
@@ -92,7 +92,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     find_products(kernel)
     kernel.body.ops = _own(kernel)
     twins = overlap_chains(kernel.body) if choice.overlap else []
-    products = find_products(kernel)
+    products = keep_converted(target, find_products(kernel), choice)
     groups = _groups(kernel, target, products, twins)
     plan = make_plan(kernel, target, products, groups, choice)
     _check_copies(kernel, target, products)

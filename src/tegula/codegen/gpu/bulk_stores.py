@@ -1,0 +1,193 @@
+"""Results of warp groups on their way to arrays: piece by piece through buffers in shared memory, of which copies take
+whole rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tegula.codegen.gpu.control import when
+from tegula.codegen.gpu.maps import BITS
+from tegula.codegen.gpu.schedule import (
+    asm,
+    elected,
+    fence_async,
+    shared_address,
+    start_store,
+    tensor_map,
+    wait_for_copies,
+)
+from tegula.codegen.gpu.state import GpuState
+from tegula.codegen.scalar import Components
+from tegula.codegen.text import memory_type, vector_of
+from tegula.ir import Op, Value
+from tegula.layout import wgmma_share
+from tegula.ops.roles import WARP, WARP_GROUP
+from tegula.passes.name_barriers import GROUP_BARRIERS
+from tegula.passes.stage_stores import PIECE_ROWS
+from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
+
+HALF = 64
+"""Columns that a warp group multiplies at once, a warp a quarter, where the product is done as the transposed one."""
+
+
+def bulk_store(s: GpuState, op: Op) -> None:
+    """Piece by piece: each warp group its own rows and columns, through two buffers of its own in turn."""
+    staging, array, tile, *where = op.operands
+    t, piece, view = tile.type, staging.type, s.buffers[staging]
+    assert isinstance(t, TileType) and isinstance(piece, BufType) and isinstance(array.type, ArrayType)
+    copies, rows, columns = piece.shape
+    groups = s.group.warp_groups
+    copies //= groups
+    writer = (_TurnedPieces if op.attrs.get("turned") else _Pieces)(s, staging, tile)
+    code = s.code
+    number = s.warp_group
+    high, wide = writer.share
+    down_at = code.emit(f"mul i32 {s.first(f'udiv i32 {number}, {writer.across}')}, {high}")
+    across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {writer.across}')}, {wide}")
+    top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")
+    left = code.emit(f"add i32 {s.scalar(where[1])}, {across_at}")
+    adds = bool(op.attrs.get("adds"))
+    elements = scalar_of(t.dtype).name if adds else BITS
+    map_at = tensor_map(s, array, (rows, columns), view.row_bytes, elements)  # type: ignore[attr-defined]
+    # Copies of earlier stores may be on their way to the same elements.
+    wait_for_copies(s, 0, read=False)
+    _meet(s, number)
+    for k, (i, j) in enumerate((i, j) for i in range(high // rows) for j in range(wide // columns)):
+        if k >= copies:
+            wait_for_copies(s, copies - 1, read=True)
+            _meet(s, number)
+        slot = code.emit(f"add i32 {code.emit(f'mul i32 {number}, {copies}')}, {k % copies}")
+        slot64 = code.emit(f"zext nneg i32 {slot} to i64")
+        writer.write(slot64, i, j)
+        fence_async(s, op)
+        _meet(s, number)
+        source = shared_address(s, s.memory.at(view, [slot64, "0", "0"]))
+        place = [code.emit(f"add i32 {top}, {rows * i}"), code.emit(f"add i32 {left}, {columns * j}")]
+        one = code.emit(
+            f"and i1 {elected(s, False)}, {code.emit(f'icmp ult i32 {_of_warp_group(s)}, {WARP}')}"
+        )
+
+        def start(source: str = source, place: list[str] = place) -> None:
+            start_store(s, array, map_at, source, place, adds)
+            asm(s, "cp.async.bulk.commit_group;", [])
+
+        when(s, one, start)
+
+
+def _of_warp_group(s: GpuState) -> str:
+    """The thread's number in its warp group."""
+    return s.first(f"and i32 {s.lane32}, {WARP_GROUP - 1}")
+
+
+def _meet(s: GpuState, number: str) -> None:
+    """The threads of a warp group meet."""
+    first = GROUP_BARRIERS + s.group.first // 4
+    barrier = s.code.emit(f"add i32 {number}, {first}")
+    s.code.line(f"call void @llvm.nvvm.barrier.cta.sync.aligned.count(i32 {barrier}, i32 {WARP_GROUP})")
+
+
+class _Pieces:
+    """The pieces of a result of warp groups. `share`: rows and columns of a warp group, of which `across` lie side by
+    side."""
+
+    def __init__(self, s: GpuState, staging: Value, tile: Value) -> None:
+        t, piece = tile.type, staging.type
+        assert isinstance(t, TileType) and isinstance(piece, BufType)
+        _, self.across, high, wide = wgmma_share((t.shape[0], t.shape[1]), s.group.warp_groups)
+        self.s, self.staging, self.share, self.per = s, staging, (64 * high, 8 * wide), piece.shape[2] // 8
+        held = s.held[tile]
+        self.pairs = _paired(s, scalar_of(t.dtype), zip(held[::2], held[1::2], strict=True))
+
+    def write(self, slot: str, i: int, j: int) -> None:
+        first = 2 * (j * self.per + self.share[1] // 8 * i)
+        _write_piece(self.s, self.staging, slot, self.pairs[first : first + 2 * self.per])
+
+
+def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
+    """What a warp group holds of a piece, two pairs for each 8 columns: of a row, and of the eighth row below."""
+    view = s.buffers[staging]
+    dtype = scalar_of(view.dtype)
+    warp_row = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
+    lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
+    if dtype.bits == 16:
+        _store_matrices(s, staging, slot, pairs, warp_row, lane)
+        return
+    row = _wide(s, f"add i32 {warp_row}, {s.first(f'lshr i32 {lane}, 2')}")
+    column = _wide(s, f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
+    t = vector_of(memory_type(dtype), 2)
+    for k, pair in enumerate(pairs):
+        at = [slot, s.memory.add(row, str(k % 2 * 8)), s.memory.add(column, str(k // 2 * 8))]
+        s.code.line(f"store {t} {pair}, ptr {s.memory.at(view, at)}, align {2 * element_bytes(view.dtype)}")
+
+
+def _wide(s: GpuState, rhs: str) -> str:
+    """A number of this thread as i64."""
+    return s.first(f"zext nneg i32 {s.first(rhs)} to i64")
+
+
+def _store_matrices(
+    s: GpuState, staging: Value, slot: str, pairs: Sequence[str], warp_row: str, lane: str
+) -> None:
+    """By stmatrix: lane l gives the address of row l mod 16, of the next 8 columns from lane 16 on."""
+    view, code = s.buffers[staging], s.code
+    t = vector_of(memory_type(scalar_of(view.dtype)), 2)
+    row = _wide(s, f"add i32 {warp_row}, {s.first(f'and i32 {lane}, 15')}")
+    right = _wide(s, f"shl i32 {s.first(f'lshr i32 {lane}, 4')}, 3")
+    for k in range(0, len(pairs), 4):
+        packed = [code.emit(f"bitcast {t} {pair} to i32") for pair in pairs[k : k + 4]]
+        at = shared_address(s, s.memory.at(view, [slot, row, s.memory.add(right, str(k // 4 * 16))]))
+        text = "stmatrix.sync.aligned.m8n8.x4.shared::cta.b16 [$0], {$1, $2, $3, $4};"
+        asm(s, text, [("r", "i32", at), *(("r", "i32", x) for x in packed)])
+
+
+class _TurnedPieces:
+    """Those of a product that is done as the transposed one: all warp groups lie side by side, and a thread holds pairs
+    of columns."""
+
+    def __init__(self, s: GpuState, staging: Value, tile: Value) -> None:
+        t, piece = tile.type, staging.type
+        assert isinstance(t, TileType) and isinstance(piece, BufType)
+        self.across = s.group.warp_groups
+        self.s, self.view, self.share = s, s.buffers[staging], (t.shape[0], t.shape[1] // self.across)
+        self.columns = piece.shape[2]
+        held = s.held[tile]
+        fours = (held[k : k + 4] for k in range(0, len(held), 4))
+        columns = (pair for a, b, c, d in fours for pair in ((a, c), (b, d)))
+        self.pairs = _paired(s, scalar_of(t.dtype), columns)
+
+    def write(self, slot: str, i: int, j: int) -> None:
+        s = self.s
+        half, first = divmod(self.columns * j, HALF)
+        if self.columns == HALF:
+            self._write(slot, i, half, first)
+            return
+        warp = s.first(f"udiv i32 {_of_warp_group(s)}, {WARP}")
+        part = s.first(f"lshr i32 {warp}, 1")
+        mine = s.code.emit(f"icmp eq i32 {part}, {first // self.columns}")
+        when(s, mine, lambda: self._write(slot, i, half, first))
+
+    def _write(self, slot: str, i: int, half: int, first: int) -> None:
+        """Two pairs for each 8 rows. `first`: of the columns of the half that are the piece's."""
+        s, dtype = self.s, scalar_of(self.view.dtype)
+        t, align = vector_of(memory_type(dtype), 2), 2 * element_bytes(dtype)
+        warp_column = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
+        lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
+        pair = s.first(f"shl i32 {s.first(f'lshr i32 {lane}, 2')}, 1")
+        column = s.memory.add(_wide(s, f"add i32 {warp_column}, {pair}"), str(-first))
+        row = _wide(s, f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
+        count = PIECE_ROWS // 8 * 2
+        start = self.share[0] // 8 * 2 * half + count * i
+        for k, pair in enumerate(self.pairs[start : start + count]):
+            at = [slot, s.memory.add(row, str(k // 2 * 8 + k % 2)), column]
+            s.code.line(f"store {t} {pair}, ptr {s.memory.at(self.view, at)}, align {align}")
+
+
+def _paired(s: GpuState, dtype: DType, held: Iterable[tuple[Components, Components]]) -> list[str]:
+    """Neighbours as vectors of two. Where that is before the code branches, LLVM makes one instruction of rounding two
+    values and putting them together."""
+    code, one = s.code, memory_type(dtype)
+    made: list[str] = []
+    for (a,), (b,) in held:
+        pair = code.emit(f"insertelement <2 x {one}> poison, {one} {a}, i32 0")
+        made.append(code.emit(f"insertelement <2 x {one}> {pair}, {one} {b}, i32 1"))
+    return made

@@ -1,0 +1,97 @@
+"""Tiles of bytes from shared memory to fragments of products, whose layouts hold no more than two neighbours together:
+by the matrix, or two bytes at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.codegen.gpu.state import GpuState, Registers
+from tegula.codegen.scalar import Components
+from tegula.codegen.storage import SwizzledView, View
+from tegula.layout import Layout, wgmma_turned
+from tegula.ops.roles import WARP
+from tegula.types import components, element_bytes, scalar_of
+
+ROWS, COLUMNS, HALF = 32, 16, 64
+"""Of what a warp reads at once; columns that a warp group multiplies at once."""
+
+
+def reads_matrices(s: GpuState, view: View, layout: Layout) -> bool:
+    """Whether a tile of bytes with neighbours along its rows, an operand of a product that is done as the transposed
+    one, is read by `matrices`."""
+    groups = s.group.warp_groups
+    if not groups or not _of_bytes(view) or not view.contiguous:
+        return False
+    rows, columns = view.shape
+    units = isinstance(view, SwizzledView) or view.strides[0] % COLUMNS == 0
+    fits = rows % ROWS == 0 and columns % (HALF * groups) == 0
+    return units and fits and layout == wgmma_turned((rows, columns), groups)
+
+
+def reads_pairs(view: View, layout: Layout) -> bool:
+    """Whether a tile of bytes is read by `pairs`: layouts hold two neighbours, and two more."""
+    if not _of_bytes(view) or any(layout.padded(d) for d in (0, 1)) or layout.register_count % 4:
+        return False
+    first = layout.registers[0]
+    return (first.size, first.stride) == (2, 1) and _runs_along(view, first.dim)
+
+
+def _of_bytes(view: View) -> bool:
+    t = view.dtype
+    return len(view.shape) == 2 and components(t) == element_bytes(t) == 1 and not scalar_of(t).is_bool
+
+
+def _runs_along(view: View, dim: int) -> bool:
+    """Whether neighbours along a dimension lie together, in rows of an even number of bytes."""
+    if isinstance(view, SwizzledView):
+        return view.dims[dim] == 2 and view.steps[dim] == 1
+    return view.strides[dim] == 1 and view.strides[1 - dim] % 2 == 0
+
+
+def matrices(s: GpuState, view: View) -> Registers:
+    """By ldmatrix, for which two bytes are an element: each lane names one of 32 rows of 16 columns, and gets two
+    neighbours of each of two rows that follow each other, every eight rows."""
+    code, (rows, columns) = s.code, view.shape
+    high = columns // (HALF * s.group.warp_groups)
+    row, column = _wide(s, f"and i32 {s.lane32}, {WARP - 1}"), _first_column(s, high)
+    made = list[Components]()
+    t, name = "{ i32, i32, i32, i32 }", "@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3"
+    for i in range(high):
+        for k in range(0, rows, ROWS):
+            at = s.memory.at(view, [s.memory.add(row, str(k)), s.memory.add(column, str(HALF * i))])
+            pointer = code.emit(f"addrspacecast ptr {at} to ptr addrspace(3)")
+            four = code.emit(f"call {t} {name}(ptr addrspace(3) {pointer})")
+            for n in range(4):
+                # In the layout the rows of a column come first.
+                made += _bytes(s, code.emit(f"extractvalue {t} {four}, {n}"), (0, 2, 1, 3))
+    return made
+
+
+def _first_column(s: GpuState, high: int) -> str:
+    """Of the thread's warp."""
+    warp = s.first(f"lshr i32 {s.lane32}, 5")
+    inside = s.first(f"shl i32 {s.first(f'and i32 {warp}, 3')}, 4")
+    group = s.first(f"mul i32 {s.first(f'lshr i32 {warp}, 2')}, {HALF * high}")
+    return _wide(s, f"add i32 {inside}, {group}")
+
+
+def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
+    """Two neighbours at a time, of which two times two share a register."""
+    code, made = s.code, list[Components]()
+    for r in range(0, layout.register_count, 4):
+        word = "poison"
+        for k in (0, 1):
+            both = code.emit(f"load i16, ptr {s.memory.at(view, s.index(layout, r + 2 * k))}, align 2")
+            word = code.emit(f"insertelement <2 x i16> {word}, i16 {both}, i32 {k}")
+        made += _bytes(s, code.emit(f"bitcast <2 x i16> {word} to i32"), range(4))
+    return made
+
+
+def _bytes(s: GpuState, word: str, order: Sequence[int]) -> Registers:
+    four = s.code.emit(f"bitcast i32 {word} to <4 x i8>")
+    return [(s.code.emit(f"extractelement <4 x i8> {four}, i32 {k}"),) for k in order]
+
+
+def _wide(s: GpuState, rhs: str) -> str:
+    """A number of this thread as i64."""
+    return s.first(f"zext nneg i32 {s.first(rhs)} to i64")

@@ -1,0 +1,102 @@
+"""Operands of products that are computed, element by element, from tiles of bytes, as weights of 8 bits."""
+
+from __future__ import annotations
+
+from tegula.ir import Op, Value
+from tegula.ops.buffer import BufRead, root
+from tegula.ops.roles import PipePop, pipe_type
+from tegula.ops.tile import TileLoad, TileMap, TilePermute
+from tegula.passes.bulk_access import may_swizzle
+from tegula.passes.stage_operands import is_transpose
+from tegula.rewrite import clone_region, uses
+from tegula.types import TileType, components, element_bytes
+
+BYTES_DEEP = 32
+"""Rows of bytes that a warp reads at once, where neighbours lie along the rows."""
+
+
+def from_bytes(product: Op) -> bool:
+    """Whether a right operand is computed from a whole tile of bytes that was loaded or popped, or from its transpose,
+    or is the transpose of what is."""
+    above, maps, source = _chain(product.operands[1])
+    t, whole = source.type, product.operands[1].type
+    assert isinstance(t, TileType) and isinstance(whole, TileType)
+    along_k = above is not None
+    if isinstance(source.owner, TilePermute):
+        source, along_k = source.owner.operands[0], not along_k
+    elif isinstance(source.owner, BufRead) and is_transpose(source.owner.operands[0]):
+        along_k = not along_k
+    narrow = components(t.dtype) == 1 and element_bytes(t.dtype) == 1
+    return bool(maps) and narrow and _whole(source) and (along_k or whole.shape[0] % BYTES_DEEP == 0)
+
+
+def _chain(tile: Value) -> tuple[Op | None, list[TileMap], Value]:
+    """What turns a tile, if anything does, the maps of one tile that make it, the last one first, and the tile that
+    they are made of."""
+    above = tile.owner if isinstance(tile.owner, TilePermute) and tile.owner.attrs["perm"] == (1, 0) else None
+    if above is not None:
+        tile = above.operands[0]
+    maps: list[TileMap] = []
+    while isinstance(tile.owner, TileMap) and len(_tiles(tile.owner)) == 1:
+        maps.append(tile.owner)
+        (tile,) = _tiles(tile.owner)
+    return above, maps, tile
+
+
+def _tiles(op: TileMap) -> list[Value]:
+    return [v for v in op.operands if isinstance(v.type, TileType)]
+
+
+def _whole(tile: Value) -> bool:
+    """Whether a tile is loaded, or is all that was popped."""
+    owner = tile.owner
+    if not isinstance(owner, BufRead):
+        return isinstance(owner, TileLoad)
+    popped = isinstance(root(owner.operands[0]).owner, PipePop)
+    return popped and (isinstance(owner.operands[0].owner, PipePop) or is_transpose(owner.operands[0]))
+
+
+def turn_first(product: Op) -> None:
+    """Where a right operand is turned that is computed, turn what it is computed from instead: what was loaded can be
+    read turned."""
+    above, maps, tile = _chain(product.operands[1])
+    if above is None or not maps:
+        return
+    region = maps[0].parent
+    assert region is not None and isinstance(tile.type, TileType)
+    turn = TilePermute([tile], [_turned(tile.type)], {"perm": (1, 0)}, [], above.loc)
+    made: list[Op] = [turn]
+    tile = turn.result
+    for op in reversed(maps):
+        t = op.result.type
+        assert isinstance(t, TileType)
+        operands = [tile if isinstance(v.type, TileType) else v for v in op.operands]
+        regions = [clone_region(op.regions[0], {})]
+        made.append(type(op)(operands, [_turned(t)], op.attrs, regions, op.loc))
+        tile = made[-1].result
+    for op in made:
+        op.parent = region
+    at = region.ops.index(maps[0]) + 1
+    region.ops[at:at] = made
+    product.operands[1] = tile
+    for op in (above, *maps):
+        assert op.parent is not None
+        if op.result not in uses(op.parent):
+            op.parent.ops.remove(op)
+
+
+def _turned(t: TileType) -> TileType:
+    return TileType(t.dtype, t.shape[::-1])
+
+
+def swizzle_source(tile: Value) -> None:
+    """A pipe of bytes that an operand in registers is computed from is swizzled: threads read several rows of it at
+    once, which lie in other banks each then."""
+    _, _, source = _chain(tile)
+    if not isinstance(source.owner, BufRead) or not _whole(source):
+        return
+    pop = root(source.owner.operands[0]).owner
+    assert isinstance(pop, PipePop)
+    new, t = pop.operands[0].owner, pipe_type(pop.operands[0].type)
+    if element_bytes(t.dtype) == 1 and may_swizzle(t) and isinstance(new, Op):
+        new.attrs["swizzled"] = True
