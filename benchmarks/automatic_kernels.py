@@ -89,6 +89,18 @@ PLAIN, RELU, SILU = product(identity, bf16), product(relu, bf16), product(silu, 
 CONVERTED = product(identity, tg.int8)
 
 
+@tg.kernel
+def int8_weights(A: tg.array2d[bf16], W: tg.array2d[tg.int8], C: tg.array2d[bf16]):
+    """W has a row for each column of the result."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+    for k in range((A.shape[1] + TILE_K - 1) // TILE_K):
+        a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+        w = tg.tile_load(W, shape=(TILE_N, TILE_K), offset=(j * TILE_N, k * TILE_K))
+        tg.tile_matmul(a, tg.tile_transpose(tg.tile_astype(w, bf16)), sum)
+    tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * TILE_M, j * TILE_N))
+
+
 @tg.func
 def exact(t: Any):
     return tg.exp(t)

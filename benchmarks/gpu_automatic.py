@@ -34,10 +34,11 @@ def product(
     m: int, n: int, k: int, what: str, kernel: Any, threshold: float | None, after: Activation | None = None
 ) -> Iterator[Row]:
     """bfloat16 operands; the peer rounds to the type of our result too."""
-    converted, wide = kernel is kernels.CONVERTED, kernel is kernels.tile_gemm
+    turned, wide = kernel is kernels.int8_weights, kernel is kernels.tile_gemm
+    converted, shape = turned or kernel is kernels.CONVERTED, (n, k) if turned else (k, n)
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
-    b = [_right(k, n, seed + 9, converted) for seed in range(SETS)]
-    narrow = [t.to(torch.bfloat16) for t in b]
+    b = [_right(shape, seed + 9, converted) for seed in range(SETS)]
+    narrow = [t.to(torch.bfloat16).T if turned else t.to(torch.bfloat16) for t in b]
     dtype = torch.float32 if wide else torch.bfloat16
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(SETS)]
     d = [torch.empty((m, n), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
@@ -61,10 +62,10 @@ def product(
     )  # fmt: skip
 
 
-def _right(k: int, n: int, seed: int, whole: bool) -> torch.Tensor:
+def _right(shape: tuple[int, int], seed: int, whole: bool) -> torch.Tensor:
     if not whole:
-        return random((k, n), "bfloat16", seed)
-    return (random((k, n), "float32", seed) * 20).clamp(-127, 127).to(torch.int8)
+        return random(shape, "bfloat16", seed)
+    return (random(shape, "float32", seed) * 20).clamp(-127, 127).to(torch.int8)
 
 
 def scheduled(kernel: Any) -> str:
@@ -112,7 +113,8 @@ PRODUCTS: tuple[tuple[str, Any, float | None, Activation | None], ...] = (
     ("one tile ahead", kernels.one_tile_ahead, 0.95, None),
     ("product and relu", kernels.RELU, 0.95, torch.relu),
     ("product and silu", kernels.SILU, 0.93, torch.nn.functional.silu),
-    ("product with int8", kernels.CONVERTED, 0.6, None),
+    ("product with int8", kernels.CONVERTED, 0.8, None),
+    ("product with int8 in rows along K", kernels.int8_weights, 0.65, None),
 )
 CASES: dict[str, Callable[[], Iterator[Row]]] = {
     **{

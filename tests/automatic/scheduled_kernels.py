@@ -164,6 +164,18 @@ def right_turned_and_converted(A: tg.array2d[bf16], B: tg.array2d[tg.int8], C: t
 
 
 @tg.kernel
+def few_rows(A: tg.array2d[bf16], B: tg.array2d[tg.int8], C: tg.array2d[bf16]):
+    """Rows of the transposed product are columns."""
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(16, 128), dtype=tg.float32)
+    for k in range((A.shape[1] + 63) // 64):
+        a = tg.tile_load(A, shape=(16, 64), offset=(i * 16, k * 64))
+        b = tg.tile_load(B, shape=(64, 128), offset=(k * 64, j * 128))
+        tg.tile_matmul(a, tg.tile_astype(b, bf16), sum)
+    tg.tile_store(C, tg.tile_astype(sum, bf16), offset=(i * 16, j * 128))
+
+
+@tg.kernel
 def left_converted(A: tg.array2d[tg.int8], B: tg.array2d[bf16], C: tg.array2d[bf16]):
     i, j = tg.tid()
     sum = tg.tile_zeros(shape=(128, 256), dtype=tg.float32)
@@ -348,6 +360,7 @@ LAUNCHES = [
     Launch(right_converted, gemm(256, 256, 320, right=tg.int8), (2, 1)),
     Launch(right_scaled, gemm(256, 256, 320), (2, 1)),
     Launch(right_turned_and_converted, gemm(64, 256, 192, out=float, turned="b", right=tg.int8), (1, 2)),
+    Launch(few_rows, gemm(24, 384, 200, right=tg.int8), (2, 3)),
     Launch(left_converted, gemm(128, 256, 192, tg.int8, right=bf16), (1, 1)),
     Launch(left_masked, arrays((128, 192), (128, 192), (192, 128), (128, 128), out=float), (1, 1)),
     Launch(left_scaled, arrays((128, 192), (192,), (192, 128), (128, 128), out=float), (1, 1)),

@@ -68,10 +68,18 @@ def test_two_warp_groups_and_left_operands_in_both_orders(turned: bool) -> None:
     assert "m64n128k16" in text
 
 
+@pytest.mark.parametrize("rows", [8, 24, 96])
+@pytest.mark.parametrize("result", [HALF, tg.float32], ids=str)
+def test_few_rows(rows: int, result: Any) -> None:
+    shape = (rows, 64, 32)
+    text = check(product(shape, tg.int8, result), shape, tg.int8, result)
+    assert f"m64n{rows}k16" in text and "cp.async.bulk.tensor.2d.global.shared::cta" in text
+
+
 def test_results_that_no_copy_takes() -> None:
-    """Rows that are no multiple of 64."""
     shape = (24, 64, 32)
-    assert "m64n24k16" in check(product(shape, tg.int8, HALF), shape, tg.int8, HALF)
+    text = check(product(shape, tg.int8, tg.float64), shape, tg.int8, tg.float64)
+    assert "m64n24k16" in text and "global.shared::cta" not in text
 
 
 def test_what_follows_a_product_is_spread_as_it_is() -> None:

@@ -4,6 +4,8 @@ array whose previous elements nobody asks for go the same way, by copies that ad
 
 from __future__ import annotations
 
+from math import gcd
+
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.layout import Layout, wgmma_result, wgmma_share, wgmma_turned
 from tegula.ops.buffer import BufNew
@@ -43,9 +45,11 @@ def _may_add(op: TileAtomic) -> bool:
     return op.attrs["op"] == "add" and isinstance(t, TileType) and t.dtype in ADDED
 
 
-def piece_of(tile: TileType) -> TileType:
-    """The part of a tile that one copy takes."""
-    return TileType(tile.dtype, (PIECE_ROWS, PIECE_BYTES // element_bytes(tile.dtype)))
+def piece_of(tile: TileType, turned: bool) -> TileType:
+    """The part of a tile that one copy takes. `turned`: whether the tile is spread as the result of a product that is
+    done as the transposed one, which may have fewer rows."""
+    rows = gcd(PIECE_ROWS, tile.shape[0]) if turned else PIECE_ROWS
+    return TileType(tile.dtype, (rows, PIECE_BYTES // element_bytes(tile.dtype)))
 
 
 def _staged(kernel: Kernel, target: CudaTarget, op: Op, layouts: Layouts, threads: int) -> bool:
@@ -55,14 +59,14 @@ def _staged(kernel: Kernel, target: CudaTarget, op: Op, layouts: Layouts, thread
     if not groups or len(t.shape) != 2:
         return False
     rows, columns = t.shape
-    piece = piece_of(t)
-    if layouts[tile] == wgmma_result((rows, columns), groups):
+    turned = _is_turned(t, layouts[tile], groups)
+    piece = piece_of(t, turned)
+    if turned:
+        whole = piece.shape[0] % 8 == 0 and columns % (64 * groups) == 0
+    else:
         down, across, high, wide = wgmma_share((rows, columns), groups)
         whole = (PIECE_ROWS * high * down, 8 * wide * across) == t.shape and 8 * wide % piece.shape[1] == 0
-    else:
-        whole = (
-            _is_turned(t, layouts[tile], groups) and rows % PIECE_ROWS == 0 and columns % (64 * groups) == 0
-        )
+        whole = whole and layouts[tile] == wgmma_result((rows, columns), groups)
     return whole and bulk_storable(kernel, target, op, piece)
 
 
@@ -78,7 +82,10 @@ def _rewrite(region: Region, stores: list[Op], groups: int, layouts: Layouts) ->
     made = Region()
     build = Builder(made, stores[0].loc)
     for op in stores:
-        piece = piece_of(op.operands[1].type)  # type: ignore[arg-type]
+        t = op.operands[1].type
+        assert isinstance(t, TileType)
+        turned = _is_turned(t, layouts[op.operands[1]], groups)
+        piece = piece_of(t, turned)
         if piece not in buffers:
             whole = TileType(piece.dtype, (COPIES * groups, *piece.shape))
             empty = build.insert(TileEmpty([], [whole], {"type": whole})).result
@@ -90,9 +97,6 @@ def _rewrite(region: Region, stores: list[Op], groups: int, layouts: Layouts) ->
         assert op.parent is not None
         operands = [buffers[piece], op.operands[0], op.operands[1], *op.operands[2:]]
         promises = {k: op.attrs.get(k, False) for k in ("bounds_check", "aligned")}
-        t = op.operands[1].type
-        assert isinstance(t, TileType)
-        turned = _is_turned(t, layouts[op.operands[1]], groups)
         attrs = {"adds": isinstance(op, TileAtomic), "turned": turned, **promises}
         copy = BulkStore(operands, [], attrs, [], op.loc)
         copy.parent = op.parent

@@ -23,7 +23,6 @@ from tegula.ir import Op, Value
 from tegula.layout import wgmma_share
 from tegula.ops.roles import WARP, WARP_GROUP
 from tegula.passes.name_barriers import GROUP_BARRIERS
-from tegula.passes.stage_stores import PIECE_ROWS
 from tegula.types import ArrayType, BufType, DType, TileType, element_bytes, scalar_of
 
 HALF = 64
@@ -149,7 +148,7 @@ class _TurnedPieces:
         assert isinstance(t, TileType) and isinstance(piece, BufType)
         self.across = s.group.warp_groups
         self.s, self.view, self.share = s, s.buffers[staging], (t.shape[0], t.shape[1] // self.across)
-        self.columns = piece.shape[2]
+        _, self.rows, self.columns = piece.shape
         held = s.held[tile]
         fours = (held[k : k + 4] for k in range(0, len(held), 4))
         columns = (pair for a, b, c, d in fours for pair in ((a, c), (b, d)))
@@ -175,7 +174,7 @@ class _TurnedPieces:
         pair = s.first(f"shl i32 {s.first(f'lshr i32 {lane}, 2')}, 1")
         column = s.memory.add(_wide(s, f"add i32 {warp_column}, {pair}"), str(-first))
         row = _wide(s, f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
-        count = PIECE_ROWS // 8 * 2
+        count = self.rows // 8 * 2
         start = self.share[0] // 8 * 2 * half + count * i
         for k, pair in enumerate(self.pairs[start : start + count]):
             at = [slot, s.memory.add(row, str(k // 2 * 8 + k % 2)), column]

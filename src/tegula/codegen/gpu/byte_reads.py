@@ -79,11 +79,10 @@ def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
     """Two neighbours at a time, of which two times two share a register."""
     code, made = s.code, list[Components]()
     for r in range(0, layout.register_count, 4):
-        word = "poison"
-        for k in (0, 1):
-            both = code.emit(f"load i16, ptr {s.memory.at(view, s.index(layout, r + 2 * k))}, align 2")
-            word = code.emit(f"insertelement <2 x i16> {word}, i16 {both}, i32 {k}")
-        made += _bytes(s, code.emit(f"bitcast <2 x i16> {word} to i32"), range(4))
+        places = (s.memory.at(view, s.index(layout, r + k)) for k in (0, 2))
+        both = [code.emit(f"zext i16 {code.emit(f'load i16, ptr {at}, align 2')} to i32") for at in places]
+        word = code.emit(f"or i32 {both[0]}, {code.emit(f'shl i32 {both[1]}, 16')}")
+        made += _bytes(s, word, range(4))
     return made
 
 
