@@ -1,7 +1,8 @@
-"""GPU code of one block, run on the processor: a thread for each of its threads, and what the PTX manual says of the
-instructions by which they work together. Copies and products are done where they are started.
+"""GPU code of one block, or of a pair, run on the processor: a thread for each of its threads, and what the PTX manual
+says of the instructions by which they work together. Copies and products are done where they are started.
 
-Shared memory lies where its addresses have 32 bits, 1 KB into a window of 256 KB, as on a GPU."""
+Shared memory lies where its addresses have 32 bits, 1 KB into a window of 256 KB, as on a GPU; that of the second block
+of a pair lies in the next window."""
 
 from __future__ import annotations
 
@@ -75,18 +76,34 @@ def run_together(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence
     total = int(np.prod(dims))
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
-    text, callees = _translated(code.text)
-    for block in range(blocks):
-        _Block(code, text, callees, packed, args).run(block, blocks)
+    size = 2 if code.paired and blocks % 2 == 0 else 1
+    texts = [_translated(code.text, rank, size) for rank in range(size)]
+    for first in range(0, blocks, size):
+        cluster = _Cluster(code.threads * size)
+        cluster.blocks = [_Block(code, *texts[k], packed, args, k, cluster) for k in range(size)]
+        threads = [t for k, block in enumerate(cluster.blocks) for t in block.threads(first + k, blocks)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(2 * PATIENCE)
+            assert not t.is_alive() or cluster.errors, "threads wait for ever"
+        if cluster.errors:
+            raise cluster.errors[0]
 
 
-def _translated(text: str) -> tuple[str, list[str]]:
+def _translated(text: str, rank: int, size: int) -> tuple[str, list[str]]:
     """The module for this processor, with a function for each instruction that is not the processor's, and their
-    names."""
+    names. `rank`: of the block in a cluster of `size`."""
+    known = GIVEN | {
+        "read.ptx.sreg.cluster.ctaid.x": str(rank),
+        "read.ptx.sreg.cluster.nctaid.x": str(size),
+    }
     text = re.sub(r"^(@shared = .*|attributes .*)$", "", text, flags=re.MULTILINE)
     start = "define void @kernel(ptr %args, i32 %thread, i32 %number, i32 %grid) {"
     text = re.sub(r"define ptx_kernel void @kernel\(.*$", start, text, flags=re.MULTILINE)
-    text = re.sub(r" addrspace\(\d\)", "", text).replace("@shared", f"inttoptr (i64 {SHARED} to ptr)")
+    text = re.sub(r" addrspace\(\d\)", "", text).replace(
+        "@shared", f"inttoptr (i64 {SHARED + rank * BYTES} to ptr)"
+    )
     text = re.sub(
         r"addrspacecast ptr (.+) to ptr$", r"getelementptr i8, ptr \1, i64 0", text, flags=re.MULTILINE
     )
@@ -101,7 +118,7 @@ def _translated(text: str) -> tuple[str, list[str]]:
 
     def replaced(call: re.Match[str]) -> str:
         what, args = call["what"], call["args"].split(", ") if call["args"] else []
-        given = GIVEN.get(what.removeprefix("@llvm.nvvm."))
+        given = known.get(what.removeprefix("@llvm.nvvm."))
         if given is not None:
             return f"{call['head']}add i32 {given}, 0"
         key = what, call["type"], tuple(a.rsplit(" ", 1)[0] for a in args)
@@ -173,26 +190,47 @@ class _Mbarrier:
             self.pending, self.phase = self.count, self.phase ^ 1
 
 
+class _Cluster:
+    """What the blocks of a pair have in common, or what a block by itself has."""
+
+    def __init__(self, threads: int) -> None:
+        self.blocks: list[_Block] = []
+        self.mbarriers: dict[int, _Mbarrier] = {}
+        self.lock = threading.Condition()
+        self.errors: list[BaseException] = []
+        self.all = threading.Barrier(threads)
+
+    def fail(self, error: BaseException) -> None:
+        self.errors.insert(0, error)
+        meetings = [m for b in self.blocks for m in b.meetings.values()]
+        barriers = [x for b in self.blocks for x in b.barriers.values()]
+        for barrier in [self.all, *barriers, *(x for m in meetings for x in (m.first, m.second))]:
+            barrier.abort()
+        with self.lock:
+            self.lock.notify_all()
+
+
 class _Block:
     def __init__(
-        self, code: GpuCode, text: str, callees: list[str], packed: bytes, args: Sequence[Any]
-    ) -> None:
+        self, code: GpuCode, text: str, callees: list[str], packed: bytes, args: Sequence[Any], rank: int,
+        cluster: _Cluster,
+    ) -> None:  # fmt: skip
         self.code, self.callees, self.args = code, callees, args
+        self.cluster, self.window = cluster, WINDOW + rank * BYTES
         self.object = load(compile_object(text, get_target()))
         self.kept = ctypes.create_string_buffer(len(packed) + 64 + 64 + 128 * len(code.maps))
         self.arguments = -(-ctypes.addressof(self.kept) // 64) * 64
         ctypes.memmove(self.arguments, packed, len(packed))
         self.maps = self.arguments + -(-len(packed) // 64) * 64
-        self.memory = _window()
+        self.memory = _window(self.window)
         self.memory[:] = 0xFF
         self.me = threading.local()
         self.meetings: dict[Any, _Meeting] = {}
         self.barriers: dict[Any, threading.Barrier] = {}
-        self.mbarriers: dict[int, _Mbarrier] = {}
-        self.lock = threading.Condition()
-        self.errors: list[BaseException] = []
+        self.mbarriers, self.lock, self.errors = cluster.mbarriers, cluster.lock, cluster.errors
 
-    def run(self, block: int, blocks: int) -> None:
+    def threads(self, block: int, blocks: int) -> list[threading.Thread]:
+        """The threads of the block, to be started."""
         back = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(self._called)
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.object.address("enter"))(
             ctypes.cast(back, ctypes.c_void_p)
@@ -205,14 +243,8 @@ class _Block:
             self.me.thread = thread
             function(self.arguments, thread, block, blocks)
 
-        threads = [threading.Thread(target=one, args=(k,), daemon=True) for k in range(self.code.threads)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join(2 * PATIENCE)
-            assert not t.is_alive() or self.errors, "threads wait for ever"
-        if self.errors:
-            raise self.errors[0]
+        self.entries = back, function
+        return [threading.Thread(target=one, args=(k,), daemon=True) for k in range(self.code.threads)]
 
     def _called(self, number: int, at: int) -> None:
         what = self.callees[number]
@@ -224,14 +256,7 @@ class _Block:
             if not self.errors:
                 self.errors.append(error)
         except BaseException as error:
-            self.errors.insert(0, error)
-            for barrier in self.barriers.values():
-                barrier.abort()
-            for meeting in list(self.meetings.values()):
-                meeting.first.abort()
-                meeting.second.abort()
-            with self.lock:
-                self.lock.notify_all()
+            self.cluster.fail(error)
 
     # Instructions ----------------------------------------------------------------------------------------------------
 
@@ -300,7 +325,9 @@ class _Block:
     def _matrices(self, rows: list[int], turned: bool) -> list[list[int]]:
         """Four 8 x 8 matrices of 16 bits, whose rows the lanes name, eight each."""
         assert all(r % 16 == 0 for r in rows), "a row of a matrix is not aligned"
-        assert all(SHARED <= r < WINDOW + BYTES for r in rows), "a row of a matrix is not in shared memory"
+        assert all(SHARED - WINDOW <= r - self.window < BYTES for r in rows), (
+            "a row of a matrix is not in shared memory"
+        )
         whole = np.stack([np.frombuffer(ctypes.string_at(r, 16), np.uint16) for r in rows]).reshape(4, 8, 8)
         if turned:
             whole = whole.transpose(0, 2, 1)
@@ -313,7 +340,7 @@ class _Block:
         rows = np.ascontiguousarray(values[:, 1:].T).view(np.uint8).reshape(32, 16)
         for at, row in zip(values[:, 0], rows, strict=True):
             assert at % 16 == 0
-            self.memory[int(at) - WINDOW : int(at) - WINDOW + 16] = row
+            self.memory[int(at) - self.window : int(at) - self.window + 16] = row
         return [None] * 32
 
     def _mma(self, name: str, words: Any, count: int) -> None:
@@ -341,6 +368,10 @@ class _Block:
             self._bulk(text, words)
         elif text.startswith("stmatrix.sync.aligned.m8n8.x4.shared::cta"):
             self._warp([int(w) & 0xFFFFFFFF for w in words[:5]], self._store_matrices)
+        elif text.startswith("barrier.cluster.arrive") and "barrier.cluster.wait" in text:
+            self.cluster.all.wait(PATIENCE)
+        elif "mapa.shared::cluster" in text:
+            self._arrive_at_both(words)
         elif text.startswith("mbarrier") or "mbarrier.try_wait" in text:
             self._mbarrier(text, words)
         else:
@@ -358,7 +389,8 @@ class _Block:
         at = words[0] & 0xFFFFFFFF
         with self.lock:
             if "init" in text:
-                self.mbarriers[at] = _Mbarrier(int(re.findall(r", (\d+);", text)[0]))
+                count = re.findall(r", (\d+);", text)
+                self.mbarriers[at] = _Mbarrier(int(count[0]) if count else words[1] & 0xFFFFFFFF)
             elif "try_wait" in text:
                 parity = words[1] & 1
                 ready = self.lock.wait_for(
@@ -370,8 +402,16 @@ class _Block:
                 self.mbarriers[at].arrive(int(expected[0]) if expected else 0)
             self.lock.notify_all()
 
+    def _arrive_at_both(self, words: Any) -> None:
+        """At a barrier, and at the other block's at the same place."""
+        at, own, other = (w & 0xFFFFFFFF for w in words[:3])
+        with self.lock:
+            for rank in {own, other}:
+                self.mbarriers[at + (rank - own) * BYTES].arrive()
+            self.lock.notify_all()
+
     def _bulk(self, text: str, words: Any) -> None:
-        """A box between an array and shared memory."""
+        """A box between an array and shared memory, of this block or of all that the mask names, which is all."""
         loads = "shared::cluster.global" in text
         shared, where, first = (words[0], words[1], 3) if loads else (words[1], words[0], 2)
         number, rest = divmod(where - self.maps, 128)
@@ -381,7 +421,7 @@ class _Block:
         size, rank = array.dtype.bits // 8, len(tensor.box)
         at = [ctypes.c_int32(words[first + d] & 0xFFFFFFFF).value for d in range(rank)][::-1]
         offsets = (
-            np.arange(int(np.prod(tensor.box)) * size).reshape(-1, size) + (shared & 0xFFFFFFFF) - WINDOW
+            np.arange(int(np.prod(tensor.box)) * size).reshape(-1, size) + (shared & 0xFFFFFFFF) - self.window
         )
         places = swizzled(offsets, tensor.row_bytes)
         index = np.stack(np.unravel_index(np.arange(len(offsets)), tensor.box), 1) + at
@@ -397,17 +437,19 @@ class _Block:
             box[~inside] = 0
             if tensor.elements == "tf32":
                 box = to_tf32(box.view(np.uint32)).view(np.uint8).reshape(box.shape)
-            self.memory[places] = box
-            with self.lock:
-                self.mbarriers[words[2] & 0xFFFFFFFF].arrive(arrived=box.size, count=0)
-                self.lock.notify_all()
+            for block in self.cluster.blocks if ".multicast::cluster" in text else [self]:
+                block.memory[places] = box
+                barrier = (words[2] & 0xFFFFFFFF) + block.window - self.window
+                with self.lock:
+                    self.mbarriers[barrier].arrive(arrived=box.size, count=0)
+                    self.lock.notify_all()
 
 
-def _window() -> np.ndarray:
-    """The window that shared memory lies in."""
+def _window(at: int) -> np.ndarray:
+    """A window that shared memory lies in."""
     private_anonymous_fixed = 0x02 | 0x20 | 0x10
     mmap = ctypes.CDLL(None).mmap
     mmap.restype = ctypes.c_void_p
     mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    assert mmap(WINDOW, BYTES, 3, private_anonymous_fixed, -1, 0) == WINDOW
-    return np.ctypeslib.as_array((ctypes.c_uint8 * BYTES).from_address(WINDOW))
+    assert mmap(at, BYTES, 3, private_anonymous_fixed, -1, 0) == at
+    return np.ctypeslib.as_array((ctypes.c_uint8 * BYTES).from_address(at))

@@ -20,8 +20,8 @@ ATTRIBUTES = {75: 9, 76: 0, 16: 132, 39: 2048, 81: 233472, 82: 65536, 38: 50 << 
 INVALID_VALUE, INVALID_CONTEXT, INVALID_HANDLE, NOT_READY, CAPTURE_UNSUPPORTED = 1, 201, 400, 600, 900
 LEGACY = 1
 REGISTERS = 4
-PROGRAMMATIC_SERIALIZATION = 6, 1
-"""An attribute of a launch and its value, as the driver numbers them."""
+PROGRAMMATIC_SERIALIZATION, PAIRS_OF_BLOCKS = (6, 1, 0, 0), (4, 2, 1, 1)
+"""Attributes of a launch and their values, as the driver numbers them."""
 REGISTER_COUNT = b"\x04\x2f\x08\x00"
 """An attribute with a value of 8 bytes: the function's symbol and its registers."""
 Kernel = Callable[[int, int, bytes], int | None]
@@ -61,6 +61,8 @@ class PretendDriver:
         self.launches: list[tuple[int, int, int, int]] = []
         self.early: list[bool] = []
         """Of each launch, whether it may start while the kernel before it ends."""
+        self.paired: list[bool] = []
+        """Of each launch, whether its neighbouring blocks are pairs."""
         self.kernels: dict[str, Kernel] = {f"copy{n}": copy_kernel(n) for n in (1, 2, 4, 8)}
         self.memory: dict[int, Any] = {}
         self.owners: dict[int, int] = {}
@@ -221,9 +223,11 @@ class PretendDriver:
         if self.current is None:
             return INVALID_CONTEXT
         self.launches.append((blocks, threads, shared, stream))
-        found = [struct.unpack_from("<I4xI", ctypes.string_at(attributes + 72 * k, 72)) for k in range(count)]
-        assert set(found) <= {PROGRAMMATIC_SERIALIZATION}
-        self.early.append(bool(found))
+        at = range(attributes, attributes + 72 * count, 72)
+        found = [struct.unpack("<I4x3I52x", ctypes.string_at(x, 72)) for x in at]
+        assert set(found) <= {PROGRAMMATIC_SERIALIZATION, PAIRS_OF_BLOCKS}
+        self.early.append(PROGRAMMATIC_SERIALIZATION in found)
+        self.paired.append(PAIRS_OF_BLOCKS in found)
         return self.do(stream, lambda: self.kernels[name](blocks, threads, data))
 
     # Streams, events, graphs -----------------------------------------------------------------------------------------

@@ -506,9 +506,12 @@ def test_the_stream_of_tensors(driver: Spied, torch: Any) -> None:
     side = tg.Stream("cuda:0")
     STREAM[0] = side.handle
     assert is_native(add, 1000, None, tensors) == (2,) and driver.launches[-1][3] == side.handle
+    # It may be recorded: what is launched there does not start early.
+    assert CONFIGURATION.unpack(driver.seen[-1][0])[-1] == 0
     # Arrays of ours are ordered with the other library's stream by Python code.
     assert is_native(add, 1000, None, [*tensors[:2], c]) is False
     tg.launch(add, 1000, [*tensors[:2], c])
     assert driver.launches[-1][3] == side.handle and "cuStreamWaitEvent" in driver.calls
     STREAM[0] = 1
     assert is_native(add, 1000, None, [*tensors[:2], c]) == (2,) and driver.launches[-1][3] == 1
+    assert CONFIGURATION.unpack(driver.seen[-1][0])[-1] == 1

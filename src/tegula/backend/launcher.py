@@ -90,7 +90,7 @@ ENTRY = {
         )
     )
 }
-CONFIGURATION_BYTES, STREAM_AT, ATTRIBUTES_AT = 64, 32, 48
+CONFIGURATION_BYTES, STREAM_AT, FIRST_ATTRIBUTE_AT, ATTRIBUTES_AT, ATTRIBUTE_BYTES = 64, 32, 40, 48, 72
 KEY_AT = ENTRY["configuration"] + CONFIGURATION_BYTES
 """The key, then the captures (three objects each), then the bytes that follow the arguments."""
 DEVICE = {name: WORD * k for k, name in enumerate(("usable", "alone", "context", "launch", "current"))}
@@ -459,11 +459,18 @@ fill:
   %configuration = getelementptr i8, ptr %frame, i64 <F.configuration>
   call void @copy(ptr %configuration, ptr %template, i64 <CONFIGURATION_BYTES>)
   call void @set(ptr %configuration, i64 <STREAM_AT>, i64 %stream)
-  ; Another library's stream may be recorded: launches there do not start early.
+  ; Another library's stream may be recorded: launches there do not start early, which is the first attribute.
   %default = icmp eq i64 %stream, <LEGACY>
   %attributes = call i64 @word(ptr %configuration, i64 <ATTRIBUTES_AT>)
-  %kept = select i1 %default, i64 %attributes, i64 0
-  call void @set(ptr %configuration, i64 <ATTRIBUTES_AT>, i64 %kept)
+  %none = icmp eq i64 %attributes, 0
+  %as.it.is = or i1 %default, %none
+  %fewer = sub i64 %attributes, 1
+  %number = select i1 %as.it.is, i64 %attributes, i64 %fewer
+  call void @set(ptr %configuration, i64 <ATTRIBUTES_AT>, i64 %number)
+  %first = call i64 @word(ptr %configuration, i64 <FIRST_ATTRIBUTE_AT>)
+  %second = add i64 %first, <ATTRIBUTE_BYTES>
+  %from = select i1 %as.it.is, i64 %first, i64 %second
+  call void @set(ptr %configuration, i64 <FIRST_ATTRIBUTE_AT>, i64 %from)
   store ptr %data, ptr %parameters
   %function = call i64 @word(ptr %known, i64 <E.function>)
   %launch.word = call i64 @word(ptr %device, i64 <D.launch>)
@@ -669,7 +676,8 @@ def launcher_text() -> str:
     constants = (
         *("ARRAY", "INTEGER", "SINGLE", "DOUBLE", "MOST_WORDS", "MOST_ARRAYS", "ARGUMENTS_AT", "SLOTS_AT"),
         *("SLOT_BYTES", "WAYS", "MISSES_AT", "TILED", "DESCRIBE", "HASH", "CUDA", "LEGACY"),
-        *("CONFIGURATION_BYTES", "STREAM_AT", "ATTRIBUTES_AT", "KEY_AT", "FRAME_BYTES"),
+        *("CONFIGURATION_BYTES", "STREAM_AT", "FIRST_ATTRIBUTE_AT", "ATTRIBUTES_AT", "ATTRIBUTE_BYTES"),
+        *("KEY_AT", "FRAME_BYTES"),
     )
     numbers |= {name: globals()[name] for name in constants}
     text = BASICS + ARGUMENTS + _TEXT + "".join(_wrapper(name, type) for name, type in FUNCTIONS.items())

@@ -16,6 +16,7 @@ from tegula.ops.base import TileOp
 from tegula.ops.control import For, While
 from tegula.ops.convert import Cast
 from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
+from tegula.ops.schedule import PairEnd
 from tegula.passes.overlap import array_root, overlap
 from tegula.types import DType
 
@@ -269,6 +270,9 @@ class Forms:
         kept = _is_int(source) and _is_int(op.result) and source.type.bits <= op.result.type.bits  # type: ignore[union-attr]
         return self.of(source) if kept else self._opaque(op)
 
+    def same(self, op: Op) -> Form:
+        return self.of(op.operands[0])
+
     def shape(self, op: Op) -> Form:
         return of_term(Term("shape", (self.of(op.operands[0]), op.attrs["dim"])))
 
@@ -321,6 +325,7 @@ _RULES: dict[type[Op], Callable[[Forms, Op], Form]] = {
     S.Min: Forms.extreme,
     S.Max: Forms.extreme,
     Cast: Forms.cast,
+    PairEnd: Forms.same,
     ArrayShape: Forms.shape,
     BlockIndex: Forms.block,
     BlockCount: Forms.block,

@@ -13,6 +13,7 @@ from tegula.check.launches import Values, launches
 from tegula.check.limits import check_limits
 from tegula.check.machine import Run
 from tegula.check.memory import Memory, cuts
+from tegula.check.pairs import check_pairs
 from tegula.check.state import Role
 from tegula.check.unroll import Program, TooLong, Trace
 from tegula.check.verdict import PROVED, REFUTED, UNPROVED, Refuted, Step, Unproved, Verdict
@@ -80,6 +81,7 @@ class _Check:
         try:
             check_limits(self.kernel, self.spread.shared.places, self.spread.threads)
             self._uniform()
+            check_pairs(self.kernel, self.forms, self.program.followed.controls)
         except Refuted as e:
             return _refuted(e, (), (), self.explored)
         except Unproved as e:

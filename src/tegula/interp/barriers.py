@@ -15,7 +15,7 @@ from tegula.interp.tiles import window
 from tegula.ir import Op, Value
 from tegula.ops.buffer import buffer_type
 from tegula.ops.roles import WARP
-from tegula.ops.schedule import arriving, waiting_at
+from tegula.ops.schedule import BulkLoad, arriving, waiting_at
 from tegula.types import element_bytes
 
 
@@ -136,10 +136,11 @@ class _Meeting(BarrierWait):
 
 @handles("bulk.load")
 def run_load(m: Machine, op: Op, mask: Mask) -> None:
+    assert isinstance(op, BulkLoad)
     barriers, stage = _stage(m, op, 1)
     target = m.group(op.operands[0])
     t = buffer_type(op.operands[0].type)
-    inside, at = window(m, op, t.tile, op.operands[3], op.operands[4:])
+    inside, at = window(m, op, t.tile, op.operands[3], op.offsets)
     tile = np.zeros(t.shape, target.dtype)
     tile[inside] = m.group(op.operands[3])[at]
     target[...] = tile

@@ -222,7 +222,9 @@ def _run(
 ) -> None:
     """Launch the kernel, and where blocks share tiles the one that adds up their sums."""
     (m, n), splits = shape, tile.splits
-    blocks = min(processors(like.device), ceil(m / tile.rows) * ceil(n / tile.columns) * splits)
+    # An even number: neighbouring blocks may share what they fetch.
+    tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * splits
+    blocks = min(processors(like.device), tiles + tiles % 2)
     if splits == 1:
         kernel = product(like.dtype, tile, transposed, epilogue, precision)
         tg.launch_tiled(kernel, blocks, [*operands, *rest], [out])

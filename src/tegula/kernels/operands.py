@@ -9,7 +9,6 @@ from functools import cache
 from typing import Any
 
 import tegula as tg
-from tegula.runtime.array import adopt
 
 MAP_ALIGNMENT = 16
 """Bytes that the address and the strides of an array are multiples of, if bulk copies are to reach it."""
@@ -21,7 +20,7 @@ def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str])
     It is there to be asked for shape, dtype and device. Launches get the argument itself, whose library may have a
     stream of its own."""
     try:
-        found = value if isinstance(value, tg.array) else adopt(value, None)
+        found = value if isinstance(value, tg.array) else tg.array(value, copy=False)
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         what = f"{function}: '{name}' is no array: {error}"
         raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error
@@ -51,7 +50,7 @@ def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> None:
 
 def reachable(argument: Any, known: Any) -> Any:
     """An operand for bulk copies: the argument itself or, on a GPU, a copy of it if its rows are not aligned."""
-    if known.access.bulk or known.device.is_cpu or is_aligned(known) or not known.size:
+    if known.device.is_cpu or is_aligned(known) or not known.size:
         return argument
     *outer, last = known.shape
     unit = 8 * MAP_ALIGNMENT // known.dtype.bits

@@ -2,19 +2,24 @@
 copies, fences between the ways that memory is reached by, barriers that threads of several roles meet at.
 
 The threads of the group do these together; those with the attribute `elected` are done by one thread of it. Facts about
-the instructions are from the PTX manual, "Asynchronous operations" and "mbarrier"."""
+the instructions are from the PTX manual, "Asynchronous operations" and "mbarrier".
+
+Blocks 2 k and 2 k + 1 of the hardware may be a pair (a cluster of two): they then reach each other's barriers and
+shared memory, and one copy can fill a tile in both. What ops mean is said of a block by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from tegula.ir import Effect, Op, Region, Value
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp, require
+from tegula.ops.base import Elementwise, TileOp, require
 from tegula.ops.buffer import buffer_type
 from tegula.ops.tile import tile_type
-from tegula.types import MbarrierType, NamedBarrierType, Type, int32
+from tegula.types import MbarrierType, NamedBarrierType, Type, bool_, int32
 
 Attrs = Mapping[str, Any]
 
@@ -44,7 +49,8 @@ def _stage(operands: Sequence[Type]) -> None:
 
 class MbarrierNew(ScheduleOp):
     """One barrier in shared memory for each of `stages` (attribute); a phase of each ends after `arrivals` (attribute)
-    of them, and when all bytes that were announced have come."""
+    of them, and when all bytes that were announced have come. If `pair` (attribute), each arrival is one in both blocks
+    of a pair, whose barriers count the arrivals of both."""
 
     __slots__ = ()
     NAME = "mbarrier.new"
@@ -113,7 +119,8 @@ class MbarrierExpect(ScheduleOp):
 class BulkLoad(ScheduleOp):
     """One thread of the group starts copying a tile of an array, by its tensor map; elements outside the array become
     0. Operands: buffer, barriers, stage, array, one offset (int32) per dimension. The buffer's bytes are counted by the
-    barrier as they come."""
+    barrier as they come. If `pair` (attribute), a last operand, bool, says whether the other block of the pair copies
+    the same tile in this round: then each copies one half of it to both."""
 
     __slots__ = ()
     NAME = "bulk.load"
@@ -122,12 +129,21 @@ class BulkLoad(ScheduleOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         buffer, array = buffer_type(operands[0]), array_type(operands[3])
         _barrier(operands[1])
-        _stage([operands[2], *operands[4:]])
+        offsets = operands[4:-1] if attrs.get("pair") else operands[4:]
+        _stage([operands[2], *offsets])
         require(
-            buffer.dtype == array.dtype and len(operands) == 4 + len(buffer.shape) == 4 + array.ndim,
+            not attrs.get("pair") or operands[-1] == bool_, "a copy for a pair says whether it is for both"
+        )
+        require(
+            buffer.dtype == array.dtype and len(offsets) == len(buffer.shape) == array.ndim,
             f"a tile of {array} does not fit {buffer}",
         )
         return []
+
+    @property
+    def offsets(self) -> list[Value]:
+        """Where the tile lies in the array."""
+        return self.operands[4:-1] if self.attrs.get("pair") else self.operands[4:]
 
     def effects(self) -> Sequence[Effect]:
         return (Effect("read", self.operands[3]), Effect("write", self.operands[0]))
@@ -258,6 +274,38 @@ class NamedArrive(ScheduleOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         _named(operands[0])
         return []
+
+
+# Pairs of blocks ------------------------------------------------------------------------------------------------------
+
+
+class PairEnd(Elementwise):
+    """The end of a walk over numbered tiles, of which block b of G takes every G-th from the b-th on, so that the two
+    blocks of a pair make equally many rounds: the operand, rounded up to an even number. A block by itself, which is
+    what IR means, makes as many rounds as there are tiles for it."""
+
+    __slots__ = ()
+    NAME = "pair.end"
+    ARITY = 1
+    KINDS = "i"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return operands[0]
+
+
+class PairOther(Elementwise):
+    """The number of the tile that the other block of the pair works on in this round, given that of this block. Where a
+    block is by itself, its own."""
+
+    __slots__ = ()
+    NAME = "pair.other"
+    ARITY = 1
+    KINDS = "i"
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        return operands[0]
 
 
 BY_ONE_THREAD = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, BulkPut, BulkCommit, BulkWait)

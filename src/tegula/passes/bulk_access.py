@@ -20,6 +20,8 @@ MOST_RANK, MOST_LENGTH, UNIT_BYTES = 5, 256, 16
 """Of the box of a tensor map: dimensions, elements along one, and bytes that a row is a multiple of."""
 SWIZZLED_ROWS = (128, 64, 32)
 """Bytes that the rows of a swizzled box may have."""
+SWIZZLE_ROWS = 8
+"""After so many rows the pattern of a swizzle repeats."""
 
 Tile = PipeType | BufType | TileType
 
@@ -41,6 +43,17 @@ def boxes(tile: Tile, swizzled: bool) -> Boxes:
     row = tile.shape[-1] * size
     width = next(n for n in SWIZZLED_ROWS if row % n == 0) if swizzled else row
     return Boxes((*tile.shape[:-1], width // size), row // width, width, prod(tile.shape) * size)
+
+
+def halved(tile: Tile) -> Boxes | None:
+    """The boxes of a swizzled tile, so that either half of them is half of the tile; None where there are none."""
+    whole = boxes(tile, True)
+    if whole.count % 2 == 0:
+        return whole
+    rows, width = whole.shape
+    if rows % (2 * SWIZZLE_ROWS) or whole.count > 1:
+        return None
+    return Boxes((rows // 2, width), 2, whole.row_bytes, whole.bytes)
 
 
 def may_swizzle(tile: Tile) -> bool:

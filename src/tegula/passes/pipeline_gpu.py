@@ -20,6 +20,7 @@ from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import SharedMemory, place_shared
 from tegula.passes.select_products import keep_operands, select_products
 from tegula.passes.settle_products import settle_products
+from tegula.passes.share_copies import share_copies
 from tegula.passes.sink_conversions import sink_conversions
 from tegula.passes.specialise import Schedule, specialise
 from tegula.passes.stage_stores import stage_stores
@@ -74,6 +75,9 @@ def for_gpu(
     delay_waits(kernel)
     lower_pipes(kernel, target, threads)
     passed("lower_pipes", kernel, observe)
+    if not debug:
+        share_copies(kernel, target)
+        passed("share_copies", kernel, observe)
     layouts = assign_layouts(kernel, threads)
     convert_layouts(kernel, layouts, threads)
     settle_products(kernel)

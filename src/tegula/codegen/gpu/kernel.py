@@ -16,10 +16,11 @@ from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.control import chosen, control, when
 from tegula.codegen.gpu.division import divided
 from tegula.codegen.gpu.fragments import is_aligned
-from tegula.codegen.gpu.launches import start_next_launch, touches_arrays, wait_for_last_launch
+from tegula.codegen.gpu.launches import in_order_of_launches
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
+from tegula.codegen.gpu.pairs import pair_end, pair_other
 from tegula.codegen.gpu.product import product, to_tf32
 from tegula.codegen.gpu.roles import multiplies, roles
 from tegula.codegen.gpu.state import GpuState, zeros
@@ -73,6 +74,8 @@ from tegula.ops.schedule import (
     NamedArrive,
     NamedNew,
     NamedSync,
+    PairEnd,
+    PairOther,
 )
 from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import (
@@ -114,7 +117,8 @@ class GpuCode:
     """LLVM IR of a kernel and what the launch needs beside it: shared memory, threads per block. `multiplies`: whether
     it has matrix products, whose operands are worth many registers. `maps`: tensor maps that follow the arguments.
     `budgets`: registers a thread of each warp group, where roles change how many they have; then each thread starts
-    with `start_registers`, and the code must be assembled for exactly so many."""
+    with `start_registers`, and the code must be assembled for exactly so many. `paired`: whether blocks 2 k and 2 k + 1
+    work together, if the launch makes pairs of them."""
 
     text: str
     shared: Plan
@@ -124,6 +128,7 @@ class GpuCode:
     maps: tuple[TensorMap, ...] = ()
     start_registers: int = 0
     budgets: tuple[int, ...] = ()
+    paired: bool = False
 
     @property
     def waiting(self) -> int:
@@ -158,11 +163,12 @@ def lower_kernel(
     s = GpuState(kernel, parts.known, target, debug)  # type: ignore[arg-type]
     s.line_table = LineTable(kernel.name, kernel.loc) if lines else None
     s.layouts, s.places = parts.layouts, parts.shared.places
+    s.paired = any(isinstance(op, MbarrierNew) and op.attrs.get("pair") for op in kernel.walk())
     s.group, s.lanes = Group(0, parts.threads // WARP), kernel.launch.block_dim
     _Walk(s).function()
     return GpuCode(
         _module(s), parts.shared.plan, s.threads, s.sites, multiplies(kernel), tuple(s.maps),
-        s.start_registers, s.budgets,
+        s.start_registers, s.budgets, s.paired,
     )  # fmt: skip
 
 
@@ -207,21 +213,8 @@ class _Walk:
         s.lane = "%lane"
         self._parameters()
         s.present = self._present()
-        self._body()
+        in_order_of_launches(s, self.op)
         schedule.fetch_maps(s)
-
-    def _body(self) -> None:
-        """The kernel, which waits for the results of the launches before as late as it can: when memory of arrays, or
-        what may use it, comes."""
-        s, waited = self.s, not self.s.gpu.overlaps_launches
-        if not waited:
-            start_next_launch(s)
-        for op in s.kernel.body.ops:
-            if not waited and (touches_arrays(op) or isinstance(op, Yield)):
-                wait_for_last_launch(s)
-                waited = True
-            if not isinstance(op, Yield):
-                self.op(op)
 
     def _parameters(self) -> None:
         """The argument block: 8-byte slots for scalars, components for vectors, {pointer, lengths, strides} for
@@ -776,6 +769,8 @@ _RULES: dict[type[Op], Any] = {
     StackAdvance: _Walk.stack_advance,
     PrintTile: _Walk.print_tile,
     Roles: _Walk.roles,
+    PairEnd: _on_state(pair_end),
+    PairOther: _on_state(pair_other),
     MbarrierNew: _on_state(schedule.barrier_new),
     MbarrierReady: _on_state(schedule.barrier_ready),
     MbarrierWait: _on_state(schedule.barrier_wait),

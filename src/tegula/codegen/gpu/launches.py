@@ -6,10 +6,27 @@ wrote is visible. Every kernel waits, also one that reads nothing: whoever waits
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tegula.codegen.gpu.state import GpuState
 from tegula.ir import Op
 from tegula.ops.array import ArrayShape, ArrayView
+from tegula.ops.control import Yield
 from tegula.types import ArrayType
+
+
+def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
+    """The kernel, op by op. It waits for the results of the launches before as late as it can: when memory of arrays,
+    or what may use it, comes."""
+    waited = not s.gpu.overlaps_launches
+    if not waited:
+        start_next_launch(s)
+    for op in s.kernel.body.ops:
+        if not waited and (touches_arrays(op) or isinstance(op, Yield)):
+            wait_for_last_launch(s)
+            waited = True
+        if not isinstance(op, Yield):
+            act(op)
 
 
 def start_next_launch(s: GpuState) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tegula.codegen.gpu.control import when
+from tegula.codegen.gpu.schedule import all_meet
 from tegula.codegen.gpu.state import GpuState
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
@@ -58,7 +59,7 @@ def roles(s: GpuState, op: Op, body: Callable[[Region], None]) -> None:
                 _role(s, region, unit, warp, body)
 
         when(s, _within(s, warp, unit.group.first, unit.group.warps), act)
-    code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+    all_meet(s)
 
 
 def units(op: Op, threads: int) -> list[Unit]:

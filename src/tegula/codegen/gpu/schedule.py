@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from tegula.codegen.gpu.control import when
 from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_at
+from tegula.codegen.gpu.pairs import ARRIVE_AT_BOTH, of_pair, other_rank, pair_size, rank
 from tegula.codegen.gpu.state import GpuState
 from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops.roles import WARP
-from tegula.ops.schedule import arrivals_at
-from tegula.passes.bulk_access import boxes, leading_indices
+from tegula.ops.schedule import BulkLoad, arrivals_at
+from tegula.passes.bulk_access import boxes, halved, leading_indices
 from tegula.passes.name_barriers import named_barriers
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT, MBARRIER_BYTES
@@ -50,11 +51,14 @@ def barrier_new(s: GpuState, op: Op) -> None:
     """The first thread makes the barriers."""
     near = s.first(f"addrspacecast ptr {s.shared(op.result)} to ptr addrspace(3)")
     address = s.barriers[op.result] = s.first(f"ptrtoint ptr addrspace(3) {near} to i32")
+    arrivals = op.attrs["arrivals"]
 
     def make() -> None:
+        count = s.code.emit(f"mul i32 {pair_size(s)}, {arrivals}") if of_pair(op.result) else ""
         for k in range(op.attrs["stages"]):
             at = s.code.emit(f"add i32 {address}, {MBARRIER_BYTES * k}")
-            asm(s, f"mbarrier.init.shared::cta.b64 [$0], {op.attrs['arrivals']};", [("r", "i32", at)])
+            text = f"mbarrier.init.shared::cta.b64 [$0], {'$1' if count else arrivals};"
+            asm(s, text, [("r", "i32", at), *([("r", "i32", count)] if count else [])])
 
     when(s, s.code.emit(f"icmp eq i32 {s.lane32}, 0"), make)
 
@@ -63,7 +67,15 @@ def barrier_ready(s: GpuState, op: Op) -> None:
     """Bulk copies see barriers after a fence; threads see them once they have met."""
     if s.gpu.bulk_copies:
         asm(s, "fence.mbarrier_init.release.cluster;", [])
-    s.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
+    all_meet(s)
+
+
+def all_meet(s: GpuState) -> None:
+    """All threads of the block meet, or of the pair of blocks."""
+    if s.paired:
+        asm(s, "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;", [])
+    else:
+        s.code.line("call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)")
 
 
 def _address(s: GpuState, barriers: Value, stage: Value) -> str:
@@ -87,10 +99,11 @@ def barrier_arrive(s: GpuState, op: Op) -> None:
     """By one lane of each warp, or of the first one, after the others."""
     at = _address(s, *op.operands)
     s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
-    when(
-        s, elected(s, first_warp=bool(op.attrs.get("elected"))),
-        lambda: asm(s, "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", at)]),
-    )  # fmt: skip
+    one = elected(s, first_warp=bool(op.attrs.get("elected")))
+    text, operands = "mbarrier.arrive.shared::cta.b64 _, [$0];", [("r", "i32", at)]
+    if of_pair(op.operands[0]):
+        text, operands = ARRIVE_AT_BOTH, [*operands, ("r", "i32", rank(s)), ("r", "i32", other_rank(s))]
+    when(s, one, lambda: asm(s, text, operands))
 
 
 def barrier_expect(s: GpuState, op: Op) -> None:
@@ -137,31 +150,61 @@ def _coordinates(s: GpuState, array: Value, offsets: list[str]) -> list[str]:
 
 
 def bulk_load(s: GpuState, op: Op) -> None:
-    buffer, barriers, stage, array, *where = op.operands
+    """Box by box. For a pair they are two halves: where both blocks copy the same tile, each copies its half to both,
+    and the barriers of both count the bytes."""
+    assert isinstance(op, BulkLoad)
+    buffer, barriers, stage, array = op.operands[:4]
     t, view = buffer.type, s.buffers[buffer]
     assert isinstance(t, BufType)
     _check_alignment(s, buffer)
     swizzle = getattr(view, "row_bytes", 0)
-    box = boxes(t, bool(swizzle))
+    paired = bool(op.attrs.get("pair"))
+    box = halved(t) if paired else boxes(t, bool(swizzle))
+    assert box is not None
     map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.attrs.get("rounds") else BITS)
     barrier = _address(s, barriers, stage)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
-    offsets = [s.scalar(v) for v in where]
+    offsets = [s.scalar(v) for v in op.offsets]
+    # Boxes lie below each other if they are narrower than the tile in no way.
+    along = 0 if paired and box.shape[-1] == t.shape[-1] else len(offsets) - 1
 
-    def copy() -> None:
-        for k in range(box.count):
-            last = s.code.emit(f"add i32 {offsets[-1]}, {k * box.shape[-1]}")
-            at = s.code.emit(f"add i32 {start}, {k * box.bytes // box.count}")
-            place = _coordinates(s, array, [*offsets[:-1], last])
-            names = ", ".join(f"${3 + d}" for d in range(len(place)))
-            text = (
-                f"cp.async.bulk.tensor.{len(place)}d.shared::cluster.global.mbarrier::complete_tx::bytes "
-                f"[$0], [$1, {{{names}}}], [$2];"
+    def copy(first: str, count: int, both: bool) -> None:
+        """Boxes from the first one on."""
+        code = s.code
+        for k in range(count):
+            number = code.emit(f"add i32 {first}, {k}")
+            place = list(offsets)
+            place[along] = code.emit(
+                f"add i32 {place[along]}, {code.emit(f'mul i32 {number}, {box.shape[along]}')}"
             )
-            operands = [("r", "i32", at), ("l", "i64", map_at), ("r", "i32", barrier)]
-            asm(s, text, [*operands, *(("r", "i32", c) for c in place)])
+            at = code.emit(f"add i32 {start}, {code.emit(f'mul i32 {number}, {box.bytes // box.count}')}")
+            _start_load(s, array, map_at, at, barrier, place, both)
 
-    when(s, elected(s, first_warp=True), copy)
+    def start_copies() -> None:
+        if not paired:
+            copy("0", box.count, False)
+            return
+        there = s.code.emit(f"icmp ne i32 {rank(s)}, {other_rank(s)}")
+        both = s.code.emit(f"and i1 {there}, {s.scalar(op.operands[-1])}")
+        half = box.count // 2
+        when(s, both, lambda: copy(s.code.emit(f"mul i32 {rank(s)}, {half}"), half, True))
+        when(s, s.code.emit(f"xor i1 {both}, true"), lambda: copy("0", box.count, False))
+
+    when(s, elected(s, first_warp=True), start_copies)
+
+
+def _start_load(
+    s: GpuState, array: Value, map_at: str, to: str, barrier: str, offsets: list[str], both: bool
+) -> None:
+    """One box, to the block's own memory or to the same place in both blocks of a pair."""
+    place = _coordinates(s, array, offsets)
+    names = ", ".join(f"${3 + d}" for d in range(len(place)))
+    kind = f"tensor.{len(place)}d.shared::cluster.global.mbarrier::complete_tx::bytes"
+    text = f"cp.async.bulk.{kind} [$0], [$1, {{{names}}}], [$2];"
+    if both:
+        text = f"{{ .reg .b16 M; mov.b16 M, 3; {text[:-1].replace(kind, f'{kind}.multicast::cluster')}, M; }}"
+    operands = [("r", "i32", to), ("l", "i64", map_at), ("r", "i32", barrier)]
+    asm(s, text, [*operands, *(("r", "i32", c) for c in place)])
 
 
 def _check_alignment(s: GpuState, buffer: Value) -> None:

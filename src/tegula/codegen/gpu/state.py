@@ -30,7 +30,8 @@ class GpuState(State):
     """`layouts`: of all tile values. `places`: of buffers in shared memory. `group`: the threads that run the code at
     hand, `lanes` of which have a lane. `held`: the registers of tiles. `barriers`: the addresses of memory barriers.
     `named`: the numbers of named barriers. `maps`: the tensor maps that the kernel needs, in order. `start_registers`:
-    of a thread at the start, where roles change how many they have, and `budgets`, those of each warp group.
+    of a thread at the start, where roles change how many they have, and `budgets`, those of each warp group. `paired`:
+    whether blocks of the hardware work in pairs.
     `line_table`: where the code says its Python lines. `lane` is the thread's number in the group at all times;
     `lane32` the same as i32."""
 
@@ -49,6 +50,7 @@ class GpuState(State):
     line_table: LineTable | None = None
     lane32: str = "%lane32"
     frame: list[str] = field(default_factory=list)
+    paired: bool = False
 
     @property
     def gpu(self) -> CudaTarget:

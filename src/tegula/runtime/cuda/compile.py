@@ -59,6 +59,9 @@ class CudaCompiled:
     overlaps: bool = False
     """Whether it waits for the launches before it by itself, and may start while they end."""
 
+    paired: bool = False
+    """Whether neighbouring blocks of the hardware work in pairs."""
+
     launch = launch_on_device
 
 
@@ -113,6 +116,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "schedule": built.verdict.summary(),
         "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
         "overlaps": made_for.overlaps_launches,
+        "paired": code.paired,
         "placed": any(isinstance(op, BlockPlace) for op in kernel.walk()),
     }
     return Entry(metadata, made.code)
@@ -153,4 +157,5 @@ def _ready(kernel: Kernel, entry: Entry, device: Device, from_cache: bool) -> Cu
         else None,
         placed=data["placed"],
         overlaps=data["overlaps"],
+        paired=data["paired"],
     )

@@ -24,12 +24,18 @@ CONFIGURATION = struct.Struct("<7I4xQQI4x8x")
 the arguments begin."""
 CONFIGURATION_AT, ARGUMENTS = 64, 128
 """Where they lie in a thread's buffer, after the pointer to the arguments."""
-_ATTRIBUTE = struct.Struct("<I4xI60x")
+_ATTRIBUTE = struct.Struct("<I4x3I52x")
 """The driver's CUlaunchAttribute: its number, and its value."""
-_PROGRAMMATIC_SERIALIZATION = 6
-_early = ctypes.create_string_buffer(_ATTRIBUTE.pack(_PROGRAMMATIC_SERIALIZATION, 1), _ATTRIBUTE.size)
-EARLY = ctypes.addressof(_early), 1
+_PROGRAMMATIC_SERIALIZATION, _CLUSTER_DIMENSION = 6, 4
+_attributes = ctypes.create_string_buffer(
+    _ATTRIBUTE.pack(_PROGRAMMATIC_SERIALIZATION, 1, 0, 0) + _ATTRIBUTE.pack(_CLUSTER_DIMENSION, 2, 1, 1),
+    2 * _ATTRIBUTE.size,
+)
+EARLY = ctypes.addressof(_attributes), 1
 """Where the attributes are, and how many, of a launch that may start while the kernel before it ends."""
+PAIRS = EARLY[0] + _ATTRIBUTE.size, 1
+"""Of one whose neighbouring blocks work in pairs."""
+EARLY_PAIRS = EARLY[0], 2
 IN_ORDER = 0, 0
 """No attributes: it starts when all that came before in the stream is complete."""
 MOST_CONFIGURATIONS = 256
@@ -129,8 +135,8 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
     grid, known = _hardware_blocks(compiled, blocks), compiled.configurations
     if len(known) >= MOST_CONFIGURATIONS:
         known.clear()
-    order = EARLY if compiled.overlaps else IN_ORDER
-    made = CONFIGURATION.pack(grid, 1, 1, compiled.threads, 1, 1, compiled.shared_bytes, LEGACY, *order)
+    size = grid, 1, 1, compiled.threads, 1, 1, compiled.shared_bytes
+    made = CONFIGURATION.pack(*size, LEGACY, *_attributes_of(compiled, grid, compiled.overlaps))
     known[blocks] = made
     return made
 
@@ -138,13 +144,21 @@ def configuration_for(compiled: CudaCompiled, blocks: int) -> bytes:
 def _hardware_blocks(compiled: CudaCompiled, blocks: int) -> int:
     """How many blocks of the hardware run so many of the launch."""
     if compiled.most_blocks is not None and not (compiled.placed and blocks > MOST_BLOCKS):
-        return min(blocks, compiled.most_blocks)
+        # The other block of a pair is there too; if there is nothing left for it, it stores nothing.
+        return min(blocks + compiled.paired * blocks % 2, compiled.most_blocks)
     if blocks > MOST_BLOCKS:
         raise LaunchError(
             f"kernel {compiled.name}: {blocks} blocks are more than the {MOST_BLOCKS} of one launch on a GPU",
             "use a larger block_dim, or launch several times",
         )
     return blocks
+
+
+def _attributes_of(compiled: CudaCompiled, grid: int, early: bool) -> tuple[int, int]:
+    """Of a launch of so many blocks, which work by themselves if their number is odd."""
+    if compiled.paired and grid % 2 == 0:
+        return EARLY_PAIRS if early else PAIRS
+    return EARLY if early else IN_ORDER
 
 
 def _launch(
@@ -161,7 +175,7 @@ def _launch(
     data = packed if compiled.maps is None else compiled.maps.appended(packed)
     # Whether a stream of another library is being recorded would have to be asked for at every launch.
     known = graph is None and (stream.owned or stream.handle == LEGACY)
-    order = EARLY if compiled.overlaps and known else IN_ORDER
+    order = _attributes_of(compiled, grid, compiled.overlaps and known)
     enqueue(
         stream, compiled.function, grid, compiled.threads, compiled.shared_bytes, data, compiled.name, order
     )

@@ -21,7 +21,10 @@ ELEMENTS = {
 """The driver's numbers of types. Bulk additions add in them, copies to tf32 round float32, other copies do not look at
 values."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
-L2_256_BYTES = 3
+L2_128_BYTES, L2_256_BYTES = 2, 3
+"""How much of memory the cache fetches at least. Where boxes begin within sectors, so that the sector at either end is
+fetched for its half, the smaller one is faster."""
+SECTOR = 32
 MOST_REMEMBERED = 256
 NOTHING = 256
 """Bytes in place of an array without elements."""
@@ -86,6 +89,7 @@ class TensorMaps:
         if 0 in lengths:
             address = _nothing(self.context) + NOTHING * wanted.written
             lengths, strides = [1] * rank, [NOTHING] * rank
+        within = any(n % SECTOR for n in (address, *strides[1:]))
         memory = ctypes.create_string_buffer(BYTES + ALIGNMENT)
         at = ctypes.addressof(memory)
         start = -at % ALIGNMENT
@@ -101,7 +105,7 @@ class TensorMaps:
             (ctypes.c_uint32 * rank)(*[1] * rank),
             0,
             SWIZZLES[wanted.row_bytes],
-            L2_256_BYTES,
+            L2_128_BYTES if within else L2_256_BYTES,
             0,
         )
         return memory.raw[start : start + BYTES]

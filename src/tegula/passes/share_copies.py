@@ -1,0 +1,273 @@
+"""Two neighbouring blocks of the hardware that need the same tile fetch it once: each copies one half of it to both.
+
+Where the rows of an array start within a sector of the cache, each row of a tile takes a sector more than it has bytes
+for, and fetching tiles takes longer than multiplying them. Blocks that walk over numbered tiles in the same order often
+have one operand in common; that they share it lessens what the cache has to deliver.
+
+Blocks 2 k and 2 k + 1 are a pair. Both make the same rounds, the last of them over a tile that is done twice where
+their number is odd; its stores are then placed outside of the array. A stage is free when both blocks have released it,
+and full as before: each block announces all of its bytes, whoever copies them. Everything that waits or arrives is
+done equally often in both, since no condition or bound around it depends on the block. Which tiles are the same is
+found by computing the place of the other block's tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tegula.dataclass import dataclass
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayShape
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import buffer_type, root
+from tegula.ops.control import For, If, While
+from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks
+from tegula.ops.roles import Roles
+from tegula.ops.schedule import MEETINGS, BulkLoad, MbarrierExpect, MbarrierWait, PairEnd, PairOther
+from tegula.ops.tile import TileStore
+from tegula.passes.bulk_access import halved
+from tegula.passes.form_rings import is_by_hand
+from tegula.passes.overlap import array_root
+from tegula.rewrite import clone_op, replace
+from tegula.target import CudaTarget
+from tegula.types import ArrayType, Type, bool_, int32
+
+SECTOR = 32
+"""Bytes that the cache reads at once: rows that start at multiples of so many are read without waste."""
+SPEAKING = (Print, PrintTile, Assert)
+"""What must not be done twice."""
+
+
+def share_copies(kernel: Kernel, target: CudaTarget) -> None:
+    """Rewrite the kernel in place."""
+    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
+    if roles is None or target.tensor_cores != "wgmma":
+        return
+    walks = [op for role in roles.regions for op in role.ops if _is_walk(op)]
+    if not walks or not _goes_alike(roles, walks) or not all(map(_may_repeat, walks)):
+        return
+    groups = [g for loop in walks for g in _groups(kernel, loop)]
+    if not groups:
+        return
+    steps = {loop: _step(loop) for loop in walks}
+    for group in groups:
+        for load in group.loads:
+            same = _same(group.loop, steps[group.loop], load)
+            if same is not None:
+                load.operands.append(same)
+                load.attrs["pair"] = True
+                group.empty.attrs["pair"] = True
+
+
+# Where both blocks do the same ---------------------------------------------------------------------------------------
+
+
+def _is_walk(op: Op) -> bool:
+    """Whether a loop goes over every so many tiles as there are blocks, from the block's own number on."""
+    if not isinstance(op, For) or not _alike(op.operands[1]):
+        return False
+    start, _, step = (v.owner for v in op.operands[:3])
+    if isinstance(start, LogicalBlocks):
+        return start is step and start.results == op.operands[:3]
+    return isinstance(start, BlockIndex) and isinstance(step, BlockCount)
+
+
+def _alike(value: Value) -> bool:
+    """Whether a value is the same in all blocks of the launch."""
+    owner = value.owner
+    if isinstance(owner, Region):
+        loop = owner.parent
+        return loop is None or (
+            isinstance(loop, For) and value is owner.args[0] and all(map(_alike, loop.operands[:3]))
+        )
+    if isinstance(owner, LogicalBlocks):
+        return value is not owner.results[0]
+    return owner is None or (
+        _pure(owner) and not isinstance(owner, BlockIndex) and all(map(_alike, owner.operands))
+    )
+
+
+def _pure(op: Op) -> bool:
+    """Whether an op computes something from its operands alone."""
+    assert isinstance(op, TileOp)
+    return op.PURE and not (op.COOPERATIVE or op.VARYING or op.regions or op.effects())
+
+
+def _goes_alike(roles: Op, walks: Sequence[Op]) -> bool:
+    """Whether both blocks of a pair do what roles do to each other equally often, in the same order."""
+    for op in roles.walk():
+        if not isinstance(op, If | For | While) or op in walks or not _meets(op):
+            continue
+        if isinstance(op, While) or not all(map(_alike, op.operands[: 1 if isinstance(op, If) else 3])):
+            return False
+    return True
+
+
+def _meets(op: Op) -> bool:
+    return any(isinstance(inner, MEETINGS) for inner in op.walk())
+
+
+def _may_repeat(loop: Op) -> bool:
+    """Whether a round can be done once more without a trace: all that it leaves behind are tiles stored at places that
+    may lie outside of the array."""
+    for op in loop.walk():
+        assert isinstance(op, TileOp)
+        if isinstance(op, SPEAKING):
+            return False
+        changes = any(
+            e.kind != "read" and e.value is not None and isinstance(e.value.type, ArrayType)
+            for e in op.effects()
+        )
+        if changes and not (isinstance(op, TileStore) and op.attrs["bounds_check"]):
+            return False
+    return True
+
+
+# What is copied ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Copies that fill one stage together. `empty`: makes the barrier that they wait for."""
+
+    loop: Op
+    empty: Op
+    loads: tuple[BulkLoad, ...]
+
+
+def _groups(kernel: Kernel, loop: Op) -> Iterator[_Group]:
+    """Those of pipes in a loop, of which one at least reads an array whose rows start anywhere, and that can be
+    halved."""
+    for expect in loop.walk():
+        if not isinstance(expect, MbarrierExpect) or expect.parent is None:
+            continue
+        full, near = expect.operands[0], expect.parent.ops
+        loads = tuple(op for op in near if isinstance(op, BulkLoad) and op.operands[1] is full)
+        waits = [op for op in near[: near.index(expect)] if isinstance(op, MbarrierWait)]
+        if not waits or any(is_by_hand(root(op.operands[0])) for op in loads):
+            continue
+        if any(_is_split(kernel, op) for op in loads):
+            empty = waits[-1].operands[0].owner
+            assert isinstance(empty, Op)
+            yield _Group(loop, empty, tuple(op for op in loads if halved(buffer_type(op.operands[0].type))))
+
+
+def _is_split(kernel: Kernel, load: Op) -> bool:
+    access = kernel.access[kernel.params.index(array_root(load.operands[3]))]
+    return access is not None and access.align < SECTOR
+
+
+# The walk ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A round: the number of its tile, and of the other block's."""
+
+    number: Value
+    other: Value
+
+
+def _step(loop: Op) -> _Step:
+    """Let both blocks of a pair go equally many rounds. The last may be one over the last tile again, which stores
+    nothing."""
+    (body,) = loop.regions
+    index, end = body.args[0], loop.operands[1]
+    outside, start = _Before(loop), Region()
+    one = outside(S.Const, [], end.type, type=end.type, value=1)
+    last = outside(S.Sub, [end, one], end.type)
+    loop.operands[1] = outside(PairEnd, [end], end.type)
+    build = Builder(start, loop.loc)
+    number = build.insert(S.Min([index, last], [index.type])).result
+    other = build.insert(PairOther([index], [index.type])).result
+    other = build.insert(S.Min([other, last], [index.type])).result
+    here = build.insert(S.Cmp([index, end], [bool_], {"pred": "lt"})).result
+    replace(body, {index: number})
+    for op in start.ops:
+        op.parent = body
+    body.ops[:0] = start.ops
+    for store in [op for op in body.walk() if isinstance(op, TileStore)]:
+        array, tile, first, *rest = store.operands
+        before = _Before(store)
+        beyond = before(ArrayShape, [array], int32, dim=0)
+        store.operands = [array, tile, before(S.Select, [here, first, beyond], int32), *rest]
+    return _Step(number, other)
+
+
+class _Before:
+    """Makes ops in front of another one."""
+
+    def __init__(self, op: Op) -> None:
+        assert op.parent is not None
+        self.op, self.region = op, op.parent
+
+    def __call__(self, kind: type[Op], operands: list[Value], result: Type, **attrs: Any) -> Value:
+        return self.put(kind(operands, [result], attrs, [], self.op.loc)).result
+
+    def put(self, op: Op) -> Op:
+        op.parent = self.region
+        self.region.ops.insert(self.region.ops.index(self.op), op)
+        return op
+
+
+# The same tile -------------------------------------------------------------------------------------------------------
+
+
+def _same(loop: Op, step: _Step, load: BulkLoad) -> Value | None:
+    """Whether the other block copies the same tile in this round; None where that is not known."""
+    (body,) = loop.regions
+    found: dict[Value, None] = {}
+    if not all(_deciding(body, step.number, v, found) for v in (load.operands[3], *load.offsets)):
+        return None
+    at: Op | None = load
+    while at is not None and at.parent is not body:
+        at = at.parent.parent if at.parent is not None else None
+    assert at is not None
+    before, theirs = _Before(at), {step.number: step.other}
+    same = before(S.Const, [], bool_, type=bool_, value=True)
+    for value in found:
+        other = _of_other(before, value, theirs, body)
+        equal = before(S.Cmp, [value, other], bool_, pred="eq")
+        same = before(S.And, [same, equal], bool_)
+    return same
+
+
+def _deciding(body: Region, number: Value, value: Value, found: dict[Value, None]) -> bool:
+    """Put into `found` the scalars of a round that a value depends on and that differ between blocks. Whether the value
+    depends on nothing else that does."""
+    if _alike(value):
+        return True
+    owner = value.owner
+    if value is number or (
+        isinstance(owner, Op) and owner.parent is body and not isinstance(value.type, ArrayType)
+    ):
+        if value is not number and not _computed(body, number, value):
+            return False
+        found[value] = None
+        return True
+    return (
+        isinstance(owner, Op)
+        and _pure(owner)
+        and all(_deciding(body, number, v, found) for v in owner.operands)
+    )
+
+
+def _computed(body: Region, number: Value, value: Value) -> bool:
+    """Whether a value is computed from the number of the tile, and what is the same in all blocks, in the round."""
+    owner = value.owner
+    if value is number or _alike(value):
+        return True
+    inside = isinstance(owner, Op) and owner.parent is body and _pure(owner)
+    return inside and all(_computed(body, number, v) for v in owner.operands)  # type: ignore[union-attr]
+
+
+def _of_other(before: _Before, value: Value, theirs: dict[Value, Value], body: Region) -> Value:
+    """The value that the other block has."""
+    owner = value.owner
+    if value not in theirs and isinstance(owner, Op) and owner.parent is body and not _alike(value):
+        for v in owner.operands:
+            _of_other(before, v, theirs, body)
+        before.put(clone_op(owner, theirs))
+    return theirs.get(value, value)
