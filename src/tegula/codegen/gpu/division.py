@@ -8,6 +8,7 @@ zeros and divisors as large as infinity included, and one branch is for all the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from math import inf
 
 from tegula.codegen.text import Code, constant, register_type
@@ -25,9 +26,9 @@ SMALLEST = 2.0**-126
 def divided(code: Code, pairs: Sequence[tuple[str, str]]) -> list[str]:
     """a / b of each pair, correctly rounded."""
     quick = [_quick(code, a, b) for a, b in pairs]
-    unsure = quick[0][1]
-    for _, test in quick[1:]:
-        unsure = code.emit(f"or i1 {unsure}, {test}")
+    lost = [code.emit(f"bitcast float {x} to i32") for _, x in quick]
+    any_lost = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), lost)
+    unsure = code.emit(f"icmp ne i32 {any_lost}, 0")
     rare, done, before = code.label("rare"), code.label("divided"), code.block
     code.branch(unsure, rare, done)
     code.place(rare)
@@ -64,8 +65,8 @@ def _sure(code: Code, a: str, b: str, quick: str) -> str:
 
 
 def _quick(code: Code, a: str, b: str) -> tuple[str, str]:
-    """The quotient, and whether it may be wrong: where scaling it back rounds once more, and where something on the way
-    was no number."""
+    """The quotient, and a number that is not 0 where it may be wrong: scaling it back has rounded once more, or
+    something on the way was no number."""
     divisor = code.call("minimum", "f32", "float", f"float {_times(code, b, DOWN)}, float {_number(BEYOND)}")
     minus = code.emit(f"fneg float {divisor}")
     start = code.emit(f"call float @llvm.nvvm.rcp.approx.ftz.f(float {divisor})")
@@ -75,9 +76,9 @@ def _quick(code: Code, a: str, b: str) -> tuple[str, str]:
     dividend = _times(code, a, UP)
     quotient = code.emit(f"fmul float {dividend}, {reciprocal}")
     better = _fma(code, _fma(code, minus, quotient, dividend), reciprocal, quotient)
-    result, wrong = _scaled(code, better, DOWN / UP)
+    result, lost = _scaled(code, better, DOWN / UP)
     # The sum of opposite zeros is 0, also where the quotient is -0.
-    return code.call("copysign", "f32", "float", f"float {result}, float {quotient}"), wrong
+    return code.call("copysign", "f32", "float", f"float {result}, float {quotient}"), lost
 
 
 def _slow(code: Code, a: str, b: str) -> str:
@@ -101,10 +102,9 @@ def _slow(code: Code, a: str, b: str) -> str:
 
 
 def _scaled(code: Code, x: str, by: float) -> tuple[str, str]:
-    """x times a power of two, and whether that is not exact."""
+    """x times a power of two, and what rounding drops of x: 0, never -0, where that is exact."""
     result = _times(code, x, by)
-    lost = _fma(code, result, _number(-1.0 / by), x)
-    return result, code.emit(f"fcmp une float {lost}, {_number(0.0)}")
+    return result, _fma(code, result, _number(-1.0 / by), x)
 
 
 def _times(code: Code, x: str, by: float) -> str:
