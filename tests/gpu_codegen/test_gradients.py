@@ -75,7 +75,7 @@ def test_owners_of_products_are_products() -> None:
             assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
         shape = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", wide)
         assert set(shape) == {str(tn)}, "as wide as the forward product"
-    assert not any(re.search(r"(red|atom)\.global", text) for text in found.values())
+    assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())
 
 
 @tg.kernel
@@ -106,8 +106,11 @@ def layer_norm(
 def test_norms_move_16_bytes_and_add_by_no_atomics(kernel: Any, weights: int) -> None:
     shapes = [(64, WIDTH), *[WIDTH] * weights, (64, WIDTH)]
     found = compiled(kernel, shapes, (64,), 128)
-    assert len(found) == 1 + weights
+    assert len(found) == 1 + (weights > 0), "one launch adds up the gradients of all weights"
     text = found[f"{kernel.name}_adjoint"]
-    assert len(re.findall(r"ld\.global\S*\.v4\.", text)) >= 12, "x and two gradients, four to a thread"
+    loads = re.findall(r"ld\.global\S*\.v4\.", text) + re.findall(
+        r"cp\.async\.cg\.shared\.global \[.*\], 16;", text
+    )
+    assert len(loads) >= 12, "x and two gradients, four to a thread"
     assert len(re.findall(r"st\.global\S*\.v4\.", text)) >= 8
-    assert not any(re.search(r"(red|atom)\.global", text) for text in found.values())
+    assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())

@@ -243,7 +243,8 @@ class ProductWait(TileOp):
 class AsyncCopy(TileOp):
     """Starts copying the tile at an offset of an array to a buffer; elements outside the array become 0. Operands:
     buffer, array, one offset per dimension; attributes `bounds_check`, `aligned`, and `ahead`: the buffer is another
-    stage of its ring than what was read since the last wait. It may be read after `group.async_wait` and a barrier."""
+    stage of its ring than what was read since the last wait; `lean`: addresses are not to be kept in registers from one
+    round of a loop to the next. It may be read after `group.async_wait` and a barrier."""
 
     __slots__ = ()
     NAME = "group.async_copy"

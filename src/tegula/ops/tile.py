@@ -137,8 +137,9 @@ def _access_types(array: Type, shape: Sequence[int], offsets: Sequence[Type]) ->
 
 
 class TileLoad(TileOp):
-    """Operands: array, fill value, one offset per dimension. Attributes: `shape`, `bounds_check`, `aligned`. Elements
-    outside the array are the fill value."""
+    """Operands: array, fill value, one offset per dimension. Attributes: `shape`, `bounds_check`, `aligned`, and
+    `unwritten`, which may be missing: no earlier round of the loop around it writes these elements. Elements outside
+    the array are the fill value."""
 
     __slots__ = ()
     NAME = "tile.load"

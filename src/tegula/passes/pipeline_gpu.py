@@ -11,8 +11,10 @@ from tegula.passes.assign_layouts import Layouts, assign_layouts
 from tegula.passes.combine_blocks import combine_blocks
 from tegula.passes.convert_layouts import convert_layouts
 from tegula.passes.delay_waits import delay_waits
+from tegula.passes.fetch_rounds import fetch_rounds
 from tegula.passes.form_rings import check_copies, form_rings
 from tegula.passes.insert_barriers import insert_barriers
+from tegula.passes.load_early import load_early
 from tegula.passes.lower_pipes import lower_pipes
 from tegula.passes.lower_tiles import WARP, lower_tiles
 from tegula.passes.pipeline import Observer, gather_lanes, passed
@@ -68,6 +70,11 @@ def for_gpu(
     keep_operands(kernel, target, threads)
     lower_tiles(kernel, threads, debug)
     passed("lower_tiles", kernel, observe)
+    if not debug:
+        fetch_rounds(kernel, target)
+        passed("fetch_rounds", kernel, observe)
+        load_early(kernel, threads)
+        passed("load_early", kernel, observe)
     pipeline_loops(kernel)
     passed("pipeline_loops", kernel, observe)
     select_products(kernel, target, threads)

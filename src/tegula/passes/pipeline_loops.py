@@ -4,7 +4,8 @@ into a ring of stages.
 A load is fetched ahead if all it is used for is one buffer, its offsets are computed from the loop's index and values
 from outside, no access in the loop may write its array, and elements outside the array are 0. Round k waits for its
 own copies, starts those of round k + stages - 1 into the stage that round k - 1 has read, and works on stage k mod
-stages."""
+stages. Copies are started at the end of a round, where they are in the way of nothing; in loops that wait for memory
+and for nothing else, whose loads are marked as `unwritten`, at its start."""
 
 from __future__ import annotations
 
@@ -61,11 +62,11 @@ def _fetches(kernel: Kernel, loop: Op) -> list[_Fetch]:
         if len(used) != 1 or not isinstance(used[0][0], BufNew) or used[0][0].parent is not body:
             continue
         buffer = used[0][0]
-        slice = _slice(op, body)
-        if slice is None or not _copyable(op) or not _only_read(users, buffer):
+        slice = index_slice(op, body)
+        if slice is None or not is_copyable(op) or not _only_read(users, buffer):
             continue
         root = {array_root(op.operands[0])}
-        if not any(writes(kernel, other, root) for other in body.ops):
+        if op.attrs.get("unwritten") or not any(writes(kernel, other, root) for other in body.ops):
             found.append(_Fetch(op, buffer, slice))
     return found
 
@@ -74,7 +75,7 @@ def _only_read(users: dict[Value, list[tuple[Op, int]]], buffer: Op) -> bool:
     return all(isinstance(op, SharedProduct | BufRead | BufView) for op, _ in users.get(buffer.result, []))
 
 
-def _copyable(load: Op) -> bool:
+def is_copyable(load: Op) -> bool:
     t = load.result.type
     assert isinstance(t, TileType)
     fill = load.operands[1].owner
@@ -83,7 +84,7 @@ def _copyable(load: Op) -> bool:
     return zero and components(t.dtype) == 1 and row % LEAST_BYTES == 0 and len(t.shape) < 4
 
 
-def _slice(load: Op, body: Region) -> tuple[Op, ...] | None:
+def index_slice(load: Op, body: Region) -> tuple[Op, ...] | None:
     """The ops of the body that the load's array and offsets come from; None if they are not pure, or depend on what the
     loop carries."""
     wanted = {load.operands[0], *load.operands[2:]}
@@ -111,6 +112,8 @@ class _Pipelining:
     def __init__(self, loop: Op, region: Region, fetches: list[_Fetch]) -> None:
         self.loop, self.region, self.fetches = loop, region, fetches
         self.stages: int = loop.attrs["stages"]
+        self.waits = all(f.load.attrs.get("unwritten") for f in fetches)
+        """Whether the loop waits for memory, and for nothing else."""
         (self.body,) = loop.regions
         self.index = self.body.args[0]
         self.before = Region()
@@ -155,9 +158,8 @@ class _Pipelining:
                 inner.insert(clone_op(op, made))
             array, offsets = fetch.load.operands[0], fetch.load.operands[2:]
             operands = [self._stage(inner, ring, stage), *(made.get(v, v) for v in (array, *offsets))]
-            attrs = {k: fetch.load.attrs.get(k, False) for k in ("bounds_check", "aligned")} | {
-                "ahead": ahead
-            }
+            attrs = {k: fetch.load.attrs.get(k, False) for k in ("bounds_check", "aligned")}
+            attrs |= {"ahead": ahead, "lean": self.waits}
             inner.insert(AsyncCopy(operands, [], attrs, [], fetch.load.loc))
         inner.insert(Yield())
         nothing = Region()
@@ -196,11 +198,14 @@ class _Pipelining:
         swapped: dict[Value, Value] = {}
         for fetch, ring in zip(self.fetches, self.rings, strict=True):
             swapped[fetch.buffer.result] = self._stage(build, ring, read)
+        if self.waits:
+            self._copies(build, runs, index, write, ahead=True)
         last = self.body.ops.pop()
         gone = {op for f in self.fetches for op in (f.load, f.buffer)}
         self.body.ops = first.ops + [op for op in self.body.ops if op not in gone]
         end = Builder(self.body, self.loop.loc)
-        self._copies(end, runs, index, write, ahead=True)
+        if not self.waits:
+            self._copies(end, runs, index, write, ahead=True)
         last.operands += [self._next(end, read), self._next(end, write)]
         self.body.append(last)
         for op in self.body.ops:

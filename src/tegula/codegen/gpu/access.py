@@ -4,6 +4,7 @@ buffers in shared memory."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from math import prod
 
 from tegula.codegen.atomics import atomic_element
@@ -315,6 +316,11 @@ def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
 
 def async_copy(s: GpuState, op: Op) -> None:
     """A tile of an array to a buffer, past the registers, where rows are aligned; element by element elsewhere."""
+    with s.anew() if op.attrs.get("lean") else nullcontext():
+        _start_copies(s, op)
+
+
+def _start_copies(s: GpuState, op: Op) -> None:
     view, array = s.buffers[op.operands[0]], s.arrays[op.operands[1]]
     size = element_bytes(array.dtype)
     layout = blocked(view.shape, s.threads, WIDEST // size)

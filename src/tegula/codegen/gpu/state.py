@@ -72,6 +72,19 @@ class GpuState(State):
         code.lines[at:at] = code.entry
         self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry = kept
 
+    @contextmanager
+    def anew(self) -> Iterator[None]:
+        """Code in which nothing that follows from the thread's number is known from before, so that it takes no
+        registers outside."""
+        code = self.code
+        kept = self.lane, self.lane32, self.bases, code.entry
+        self.lane32 = code.emit(f'call i32 asm sideeffect "mov.u32 $0, $1;", "=r,r"(i32 {self.lane32})')
+        self.lane, self.bases = code.emit(f"zext nneg i32 {self.lane32} to i64"), {}
+        at, code.entry = len(code.lines), []
+        yield
+        code.lines[at:at] = code.entry
+        self.lane, self.lane32, self.bases, code.entry = kept
+
     @property
     def warp_group(self) -> str:
         """The number of the thread's warp group in the group, i32: told by lane 0 of the warp, which shows ptxas that

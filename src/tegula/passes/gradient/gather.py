@@ -137,7 +137,7 @@ class _Owner:
         partials = Partials(wide, (shares, Times(tile_of(self.atomic).size, tiles)))
         first = Step(*self._built(needed, True), (partials,))
         owners = [(self._values(owner), extent) for owner, extent in zip(self.owners, self.grid, strict=True)]
-        last = summing(self.adjoint, self.atomic, shares, partials, owners)
+        last = summing(self.adjoint, [self.atomic], shares, [partials], owners)
         return replace(whole, shared=(first, last))
 
     def _values(self, owner: int | Op) -> list[Value]:

@@ -12,7 +12,7 @@ from tegula.ops.control import For, Yield
 from tegula.ops.lane import Tid
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.gradient.activity import memory_root
-from tegula.passes.gradient.owners import accesses_of, thread_indices
+from tegula.passes.gradient.owners import accesses_of, apart_in_blocks, thread_indices
 from tegula.passes.gradient.steps import Dim, Extent, Partials, Share, Step, known_to_host
 from tegula.passes.gradient.sums import SumBuilder, summed_in
 from tegula.passes.simplify import simplify
@@ -39,7 +39,13 @@ def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) ->
         Partials(scalar_of(summed_in(tile_of(op).dtype)), (shares, tile_of(op).size)) for op in found
     )
     known = tuple(adjoint.params)
-    sums = [summing(adjoint, op, shares, p, []) for op, p in zip(found, partials, strict=True)]
+    alike: dict[TileType, list[int]] = {}
+    for k, op in enumerate(found):
+        alike.setdefault(tile_of(op), []).append(k)
+    sums = [
+        summing(adjoint, [found[k] for k in some], shares, [partials[k] for k in some], [])
+        for some in alike.values()
+    ]
     counts = (length, total, *blocks[1:])
     return [Step(_shared(adjoint, found), known, (shares,), counts, partials), *sums]
 
@@ -94,11 +100,12 @@ def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
     b = SumBuilder(out, adjoint.loc)
     share, lane = b.emit(Tid, [], {"count": 2})
     first = b.one(S.Mul, [share, length])
-    end = b.one(S.Min, [b.one(S.Add, [first, length]), total])
+    count = b.one(S.Min, [length, b.one(S.Sub, [total, first])])
     zeros = [b.zero(TileType(summed_in(tile_of(op).dtype), tile_of(op).shape)) for op in sums]
     loop = Region([int32, *(z.type for z in zeros)])
     b.region = loop
     at, *totals = loop.args
+    at = b.one(S.Add, [first, at])
     components: list[Value] = []
     for n in reversed(lengths):
         components.insert(0, b.one(S.Mod, [at, n]))
@@ -111,15 +118,19 @@ def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
             k = sums.index(op)
             totals[k] = b.grown(totals[k], mapping[op.operands[1]])
         elif not isinstance(op, Tid):
-            loop.append(clone_op(op, mapping))
+            copy = loop.append(clone_op(op, mapping))
+            if _is_unwritten(adjoint, op):
+                copy.attrs["unwritten"] = True
     b.emit(Yield, totals)
     b.region = out
-    made = b.emit(For, [first, end, b.const(1, int32), *zeros], None, [loop])
-    zero = b.const(0, int32)
+    zero, one = (b.const(n, int32) for n in (0, 1))
+    made = b.emit(For, [zero, count, one, *zeros], None, [loop])
     for total, array in zip(made, out.args[-len(sums) :], strict=True):
         assert isinstance(total.type, TileType)
-        row = b.reshaped(total, (1, total.type.size))
-        b.emit(TileStore, [array, row, share, zero], {"bounds_check": False, "aligned": False})
+        row = [array, share, zero, b.const(total.type.size, int32)]
+        view = b.one(ArrayView, row, {"spec": ("index", ("slice", 1))})
+        line = b.reshaped(total, (total.type.size,))
+        b.emit(TileStore, [view, line, zero], {"bounds_check": False, "aligned": False})
     b.emit(Yield, [])
     names = [
         *adjoint.param_names,
@@ -127,6 +138,20 @@ def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
         *(f"partials_{k}" for k in range(len(sums))),
     ]
     return finished(adjoint, adjoint.name, names, out, 1)
+
+
+def _is_unwritten(adjoint: Kernel, op: Op) -> bool:
+    """Whether an op loads elements that no block writes before, neither its own nor another one."""
+    array = memory_root(op.operands[0]) if isinstance(op, TileLoad) else None
+    known = adjoint.access[adjoint.params.index(array)] if array in adjoint.params else None
+    if array is None or known is None:
+        return False
+    same = [array, *(adjoint.params[k] for k in known.aliases)]
+    touching = [o for a in same for o in accesses_of(adjoint, a)]
+    if not any(e.kind != "read" for o in touching for e in o.effects()):
+        return True
+    first = next(o for o in adjoint.walk() if o in touching)
+    return not known.aliases and op is first and apart_in_blocks(adjoint, touching)
 
 
 def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dims: int) -> Kernel:
@@ -142,51 +167,62 @@ def finished(adjoint: Kernel, name: str, names: Sequence[str], body: Region, dim
 
 def summing(
     adjoint: Kernel,
-    atomic: Op,
+    atomics: Sequence[Op],
     shares: Extent,
-    partials: Partials,
+    partials: Sequence[Partials],
     owners: Sequence[tuple[Sequence[Value], Extent]],
 ) -> Step:
-    """The step that adds rows of partial sums to what an atomic adds to. `owners`: the values that say where its tile
-    lies, and how many of each there are; a row holds one tile after the other. A block has some columns of a tile."""
-    tile, params = tile_of(atomic), adjoint.params
+    """The step that adds rows of partial sums to what atomics add to, whose tiles have one type; each has an array of
+    rows. `owners`: the values that say where the tiles lie, and how many of each there are; a row holds one tile after
+    the other. A block has some columns of each tile."""
+    tile, params = tile_of(atomics[0]), adjoint.params
     wide = scalar_of(summed_in(tile.dtype))
     last = tile.shape[-1]
     columns = next(n for n in range(min(COLUMNS, last), 0, -1) if last % n == 0)
     extents = [extent for _, extent in owners]
-    body = Region([*(p.type for p in params), int32, *(int32 for _ in extents[1:]), ArrayType(wide, 2)])
+    rows_of = [ArrayType(wide, 2)] * len(atomics)
+    body = Region([*(p.type for p in params), int32, *(int32 for _ in extents[1:]), *rows_of])
     mapping: dict[Value, Value] = dict(zip(params, body.args, strict=False))
-    rows, *lengths, array = body.args[len(params) :]
-    b = SumBuilder(body, atomic.loc)
+    rows, *others = body.args[len(params) :]
+    lengths, arrays = others[: len(extents[1:])], others[len(extents[1:]) :]
+    b = SumBuilder(body, atomics[0].loc)
     *places, piece, _ = b.emit(Tid, [], {"count": len(owners) + 2})
     for (values, _), place in zip(owners, places, strict=True):
         mapping.update(dict.fromkeys(values, place))
     within = b.one(S.Mul, [piece, b.const(columns, int32)])
     first = b.one(S.Add, [column(b, places, lengths, tile.size), within])
     start = b.zero(TileType(wide, (columns,)))
-    loop = Region([int32, start.type])
+    loop = Region([int32, *(start.type for _ in arrays)])
     b.region = loop
-    row, total = loop.args
-    attrs = {"shape": (ROWS, columns), "bounds_check": True, "aligned": False}
-    part = b.one(TileLoad, [array, b.const(0.0, wide), row, first], attrs)
-    b.emit(Yield, [b.grown(total, b.summed(part, 0))])
+    number, *totals = loop.args
+    row = b.one(S.Mul, [number, b.const(ROWS, int32)])
+    attrs = {"shape": (ROWS, columns), "bounds_check": True, "aligned": False, "unwritten": True}
+    parts = [b.one(TileLoad, [array, b.const(0.0, wide), row, first], attrs) for array in arrays]
+    b.emit(Yield, [b.grown(t, b.summed(part, 0)) for t, part in zip(totals, parts, strict=True)])
     b.region = body
-    bounds = [b.const(0, int32), rows, b.const(ROWS, int32)]
-    (total,) = b.emit(For, [*bounds, start], None, [loop])
+    more = b.one(S.Add, [rows, b.const(ROWS - 1, int32)])
+    bounds = [b.const(0, int32), b.one(S.FloorDiv, [more, b.const(ROWS, int32)]), b.const(1, int32)]
+    sums = b.emit(For, [*bounds, *(start for _ in arrays)], None, [loop])
     at: list[Value] = []
     for k in reversed(range(len(tile.shape))):
         n = b.const(tile.shape[k], int32)
         at.insert(0, b.one(S.Mod, [within, n]) if k else within)
         within = b.one(S.FloorDiv, [within, n])
-    target, *offsets = (_copied(b, v, mapping) for v in (atomic.operands[0], *atomic.operands[2:]))
-    to = [b.one(S.Add, [offset, x]) for offset, x in zip(offsets, at, strict=True)]
     shape = (*(1 for _ in tile.shape[1:]), columns)
-    b.add_to(target, b.reshaped(total, shape), to, atomic.attrs["bounds_check"])
+    for atomic, total in zip(atomics, sums, strict=True):
+        target, *offsets = (_copied(b, v, mapping) for v in (atomic.operands[0], *atomic.operands[2:]))
+        to = [b.one(S.Add, [offset, x]) for offset, x in zip(offsets, at, strict=True)]
+        b.add_to(target, b.reshaped(total, shape), to, atomic.attrs["bounds_check"])
     b.emit(Yield, [])
-    names = [*adjoint.param_names, "shares", *(f"extent_{k}" for k in range(len(lengths))), "partials"]
-    kernel = finished(adjoint, name_of(adjoint, atomic), names, body, len(owners) + 1)
+    names = [
+        *adjoint.param_names,
+        "shares",
+        *(f"extent_{k}" for k in range(len(lengths))),
+        *(f"partials_{k}" for k in range(len(arrays))),
+    ]
+    kernel = finished(adjoint, name_of(adjoint, *atomics), names, body, len(owners) + 1)
     grid = (*extents, tile.size // columns)
-    return Step(kernel, tuple(params), grid, (shares, *extents[1:]), (partials,))
+    return Step(kernel, tuple(params), grid, (shares, *extents[1:]), tuple(partials))
 
 
 def column(b: SumBuilder, places: Sequence[Value], lengths: Sequence[Value], size: int) -> Value:
@@ -200,9 +236,10 @@ def column(b: SumBuilder, places: Sequence[Value], lengths: Sequence[Value], siz
     return b.one(S.Mul, [number, b.const(size, int32)])
 
 
-def name_of(adjoint: Kernel, atomic: Op) -> str:
-    """The name of a kernel for the sum that an atomic adds to."""
-    return f"{adjoint.name}_of_{adjoint.param_names[adjoint.params.index(memory_root(atomic.operands[0]))]}"
+def name_of(adjoint: Kernel, *atomics: Op) -> str:
+    """The name of a kernel for the sums that atomics add to."""
+    arrays = [adjoint.params.index(memory_root(op.operands[0])) for op in atomics]
+    return f"{adjoint.name}_of_{'_'.join(adjoint.param_names[k] for k in arrays)}"
 
 
 def _copied(b: SumBuilder, value: Value, mapping: dict[Value, Value]) -> Value:

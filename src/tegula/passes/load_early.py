@@ -1,0 +1,73 @@
+"""Tiles are loaded before the threads of a block wait for each other, so that a block waits for memory once.
+
+A load moves up to where what it needs is known, past reductions and past writes of other arrays, as long as what is
+loaded at once fits in registers."""
+
+from __future__ import annotations
+
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.array import ArrayView
+from tegula.ops.base import TileOp
+from tegula.ops.control import While
+from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.ops.roles import Roles
+from tegula.ops.tile import TileLoad, TileReduce
+from tegula.passes.overlap import array_root, writes
+from tegula.types import TileType, element_bytes
+
+MOST_BYTES = 384
+"""Of loaded tiles that a thread holds."""
+
+
+def load_early(kernel: Kernel, threads: int) -> None:
+    """Rewrite the kernel in place, unless it has roles or products, which need registers and fetch what they load."""
+    if any(isinstance(op, Roles | SharedProduct | RegisterProduct) for op in kernel.walk()):
+        return
+    for region in {op.parent for op in kernel.walk() if isinstance(op, TileLoad)}:
+        if region is not None:
+            _region(kernel, region, MOST_BYTES * threads)
+
+
+def _region(kernel: Kernel, region: Region, room: int) -> None:
+    for load in [op for op in region.ops if isinstance(op, TileLoad)]:
+        t = load.result.type
+        assert isinstance(t, TileType)
+        room -= t.size * element_bytes(t.dtype)
+        if room >= 0:
+            _move(kernel, region, load)
+
+
+def _move(kernel: Kernel, region: Region, load: Op) -> None:
+    """Move a load, and what its place is computed by, if that brings it past a reduction."""
+    last, moved, wanted = region.ops.index(load), [load], set(load.operands)
+    waits, at = False, last
+    while at > 0:
+        op = region.ops[at - 1]
+        if wanted.intersection(op.results):
+            if not _is_place(op):
+                break
+            moved.append(op)
+            wanted.update(op.operands)
+        elif isinstance(op, TileLoad) or not _may_pass(kernel, op, array_root(load.operands[0])):
+            break
+        waits = waits or isinstance(op, TileReduce)
+        at -= 1
+    if waits:
+        moved.reverse()
+        rest = [op for op in region.ops[at:last] if op not in moved]
+        region.ops[at : last + 1] = [*moved, *rest]
+
+
+def _is_place(op: Op) -> bool:
+    assert isinstance(op, TileOp)
+    if op.regions or op.COOPERATIVE or op.effects() or any(isinstance(r.type, TileType) for r in op.results):
+        return False
+    return op.PURE or isinstance(op, ArrayView)
+
+
+def _may_pass(kernel: Kernel, op: Op, array: Value) -> bool:
+    """Whether an array may be read before an op as well."""
+    if any(isinstance(inner, While) for inner in op.walk()):
+        return False
+    kinds = {e.kind for inner in op.walk() for e in inner.effects()}
+    return kinds <= {"read", "write"} and not writes(kernel, op, {array})
