@@ -16,4 +16,5 @@ def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     """How buffers lie in shared memory: each on its own where there is room, or sharing bytes wherever they can."""
     if request.param == "tight":
         monkeypatch.setattr(place_shared, "LITTLE", 0)
+        monkeypatch.setattr(place_shared, "SMALL", 0)
     return request.param

@@ -7,6 +7,7 @@ from lowering import agrees, barriers, lowered, run_lowered
 
 import kernels
 from tegula.interp import DataRace
+from tegula.passes import place_shared
 
 LAUNCHES = kernels.launches()
 COUNTS = {
@@ -77,3 +78,10 @@ def test_large_buffers_share_bytes() -> None:
 def test_other_block_sizes(name: str, block_dim: int, memory: str) -> None:
     launch = LAUNCHES[name]
     agrees(kernels.tiled(launch.kernel, launch.args, launch.dims[:-1], block_dim))
+
+
+def test_small_buffers_share_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What warps tell each other in one reduction need not wait for the readers of the last."""
+    monkeypatch.setattr(place_shared, "LITTLE", 0)
+    kernel, _ = agrees(LAUNCHES["softmax"])
+    assert len(barriers(kernel)) == COUNTS["softmax"]

@@ -15,7 +15,7 @@ from tegula.ops.tile import TileLoad, TileReduce
 from tegula.passes.overlap import array_root, writes
 from tegula.types import TileType, element_bytes
 
-MOST_BYTES = 384
+MOST_BYTES = 256
 """Of loaded tiles that a thread holds."""
 
 

@@ -5,7 +5,7 @@ barriers that this asks for are then derived like all others."""
 
 from __future__ import annotations
 
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.buffer import BufNew, BufReshape, BufView
 from tegula.ops.group import SharedProduct
@@ -24,6 +24,8 @@ SWIZZLE_ALIGNMENT = 1024
 """Bytes after which every swizzle starts anew."""
 PAD_BYTES = 16
 BANKS_BYTES = 128
+SMALL = 128
+"""Bytes of a buffer that shares none."""
 LITTLE = 16 << 10
 """Bytes up to which nothing is shared: a multiprocessor has them for a dozen blocks, and sharing costs barriers."""
 
@@ -56,9 +58,18 @@ def place_shared(kernel: Kernel) -> SharedMemory:
     intervals = [lives.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
     plan = _side_by_side(intervals)
     if plan.total > LITTLE:
-        plan = plan_memory(intervals)
+        plan = plan_memory(_apart(kernel, intervals))
     rows = zip(owners, plan.offsets, plan.intervals, strides, strict=True)
     return SharedMemory({op.result: Place(at, i.size, s, _row_bytes(op)) for op, at, i, s in rows}, plan)
+
+
+def _apart(kernel: Kernel, intervals: list[Interval]) -> list[Interval]:
+    """The same, but that small ones share no bytes: then what warps tell each other in one reduction need not wait
+    until all have read what they told in the last. Not beside roles, whose stages may leave no room."""
+    if any(isinstance(op, Roles) for op in kernel.body.ops):
+        return intervals
+    end = max(i.end for i in intervals)
+    return [replace(i, start=0, end=end) if i.room <= SMALL else i for i in intervals]
 
 
 def _row_bytes(op: Op) -> int:

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayStore
-from tegula.ops.gradient import GradientBuilder
 from tegula.ops.lane import Tid
 from tegula.ops.scalar import Add
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.accesses import linear
 from tegula.passes.gradient.activity import memory_root
+from tegula.passes.gradient.sums import SumBuilder, summed_in
 from tegula.passes.window import Span, Window, in_source, window
 from tegula.rewrite import replace
-from tegula.types import ArrayType, TileType
+from tegula.types import ArrayType, TileType, scalar_of
 
 BY_TILES = (TileAtomic, TileLoad, TileStore)
 BY_ELEMENTS = (ArrayAtomic, ArrayLoad, ArrayStore)
@@ -102,21 +102,18 @@ def _strided(spans: Sequence[Span], component: int, indices: dict[Value, int]) -
     return high - low <= abs(steps.pop())
 
 
-class _Plain(GradientBuilder):
-    """Builds ops to be put in the place of others."""
-
-    __slots__ = ()
-
-
 def _plain_tile(kernel: Kernel, op: Op) -> None:
-    """array[...] += tile."""
+    """array[...] += tile, rounded once."""
     array, tile, *at = op.operands
     assert isinstance(tile.type, TileType)
-    b = _Plain(Region(), op.loc)
+    b = SumBuilder(Region(), op.loc)
     attrs = {"bounds_check": op.attrs["bounds_check"], "aligned": False}
     loaded = {**attrs, "shape": tile.type.shape}
     before = b.one(TileLoad, [array, b.const(0.0, tile.type.dtype), *at], loaded)
-    b.emit(TileStore, [array, b.map(lambda xs: b.one(Add, xs), [before, tile]), *at], attrs)
+    narrow, wide = (scalar_of(t) for t in (tile.type.dtype, summed_in(tile.type.dtype)))
+    terms = [b.converted(v, wide) for v in (before, b.unrounded(tile, wide))]
+    total = b.map(lambda xs: b.one(Add, xs), terms)
+    b.emit(TileStore, [array, b.converted(total, narrow), *at], attrs)
     _put(kernel, b, op, before)
 
 
@@ -124,14 +121,14 @@ def _plain_element(kernel: Kernel, op: Op) -> None:
     """array[...] += value, or array[...] = value."""
     array, value, *at = op.operands
     assert isinstance(array.type, ArrayType)
-    b = _Plain(Region(), op.loc)
+    b = SumBuilder(Region(), op.loc)
     before = b.one(ArrayLoad, [array, *at])
     after = value if op.attrs["op"] == "exch" else b.one(Add, [before, value])
     b.emit(ArrayStore, [array, after, *at])
     _put(kernel, b, op, before)
 
 
-def _put(kernel: Kernel, b: _Plain, op: Op, result: Value) -> None:
+def _put(kernel: Kernel, b: SumBuilder, op: Op, result: Value) -> None:
     parent = op.parent
     assert parent is not None
     at = parent.ops.index(op)
