@@ -75,6 +75,7 @@ def test_owners_of_products_are_products() -> None:
             assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
         shape = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", wide)
         assert set(shape) == {str(tn)}, "as wide as the forward product"
+        assert "cp.reduce.async.bulk.tensor" in wide and "st.global" not in wide, "added by copies"
     assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())
 
 

@@ -199,8 +199,9 @@ class TileStore(TileOp):
 
 
 class TileAtomic(TileOp):
-    """Operands: array, tile, one offset per dimension; attributes `op` in add, min, max; `bounds_check`. Each element
-    once, atomically; the result holds the previous elements (0 where dropped)."""
+    """Operands: array, tile, one offset per dimension; attributes `op` in add, min, max; `bounds_check`; `alone`, which
+    may be missing: no other block changes these elements. Each element once, atomically; the result holds the previous
+    elements (0 where dropped)."""
 
     __slots__ = ()
     NAME = "tile.atomic"

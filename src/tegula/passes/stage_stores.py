@@ -1,6 +1,7 @@
 """Stores of what warp groups have multiplied go through shared memory to bulk copies, piece by piece, where a tensor
 map can describe the array: a thread holds scattered pairs of elements, and a copy writes whole rows. Additions to an
-array whose previous elements nobody asks for go the same way, by copies that add."""
+array whose previous elements nobody asks for go the same way, by copies that add; others, where no other block adds to
+the same elements, become loads and stores."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ from tegula.layout import Layout, wgmma_result, wgmma_share, wgmma_turned
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
 from tegula.ops.roles import Roles
+from tegula.ops.scalar import Add, Const
 from tegula.ops.schedule import BulkStore, BulkWait
-from tegula.ops.tile import TileAtomic, TileEmpty, TileStore
+from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileMap, TileStore
 from tegula.passes.assign_layouts import Layouts
 from tegula.passes.bulk_access import bulk_storable
 from tegula.passes.groups import group_of, role_of
 from tegula.rewrite import uses
 from tegula.target import CudaTarget
-from tegula.types import BufType, TileType, bfloat16, element_bytes, float16, float32
+from tegula.types import BufType, DType, TileType, bfloat16, element_bytes, float16, float32
 
 PIECE_ROWS, PIECE_BYTES = 64, 128
 """Of the part of a tile that one copy takes: what a warp group holds below each other, and a swizzled row."""
@@ -32,10 +34,12 @@ def stage_stores(kernel: Kernel, target: CudaTarget, layouts: Layouts, threads: 
     """Rewrite the kernel in place."""
     homes: dict[Region, list[Op]] = {}
     used = uses(kernel.body)
-    for op in kernel.walk():
+    for op in list(kernel.walk()):
         adds = isinstance(op, TileAtomic) and op.result not in used and _may_add(op)
         if (isinstance(op, TileStore) or adds) and _staged(kernel, target, op, layouts, threads):
             homes.setdefault(role_of(op) or kernel.body, []).append(op)
+        elif adds and op.attrs.get("alone"):
+            _add_plainly(op, layouts)
     for region, stores in homes.items():
         _rewrite(region, stores, group_of(region, threads).warp_groups, layouts)
 
@@ -43,6 +47,27 @@ def stage_stores(kernel: Kernel, target: CudaTarget, layouts: Layouts, threads: 
 def _may_add(op: TileAtomic) -> bool:
     t = op.result.type
     return op.attrs["op"] == "add" and isinstance(t, TileType) and t.dtype in ADDED
+
+
+def _add_plainly(op: Op, layouts: Layouts) -> None:
+    """A load, a sum and a store in the place of an addition."""
+    array, tile, *at = op.operands
+    t, region = tile.type, op.parent
+    assert isinstance(t, TileType) and isinstance(t.dtype, DType) and region is not None
+    made = Region()
+    build = Builder(made, op.loc)
+    attrs = {"bounds_check": op.attrs["bounds_check"], "aligned": False}
+    zero = build.insert(Const([], [t.dtype], {"type": t.dtype, "value": 0.0})).result
+    before = build.insert(TileLoad([array, zero, *at], [t], {**attrs, "shape": t.shape})).result
+    each = Region([t.dtype, t.dtype])
+    Builder(each, op.loc).insert(Yield([Builder(each, op.loc).insert(Add(each.args, [t.dtype])).result]))
+    total = build.insert(TileMap([before, tile], [t], None, [each])).result
+    build.insert(TileStore([array, total, *at], [], attrs))
+    layouts[before] = layouts[total] = layouts[tile]
+    for new in made.ops:
+        new.parent = region
+    place = region.ops.index(op)
+    region.ops[place : place + 1] = made.ops
 
 
 def piece_of(tile: TileType, turned: bool) -> TileType:

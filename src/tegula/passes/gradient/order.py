@@ -13,7 +13,8 @@ from tegula.ops.tile import TileAtomic
 
 def among_blocks(kernel: Kernel) -> Op | None:
     """An addition that several blocks may make to one element; None if there is none."""
-    return next((op for op in kernel.walk() if isinstance(op, TileAtomic | ArrayAtomic)), None)
+    found = (op for op in kernel.walk() if isinstance(op, TileAtomic | ArrayAtomic))
+    return next((op for op in found if not op.attrs.get("alone")), None)
 
 
 def among_lanes(kernel: Kernel) -> Op | None:

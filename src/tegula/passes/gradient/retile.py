@@ -18,6 +18,7 @@ from tegula.ops.lane import Tid
 from tegula.ops.linear import TileMatmul
 from tegula.ops.tile import TileFull, TileLoad, TileMap, TilePermute, TileStore
 from tegula.passes.accesses import linear
+from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.partials import finished
 from tegula.passes.gradient.sums import SumBuilder, constant
 from tegula.rewrite import clone_op
@@ -187,9 +188,10 @@ class _Retiling:
         assert isinstance(t, TileType)
         shape = list(t.shape)
         shape[growing] *= factor
-        # The sum begins with what is there: beside such a sum, registers hold nothing else at the end.
         array, at = mapping[self.store.operands[0]], [mapping[v] for v in self.store.operands[2:]]
-        total = b.loaded(array, at, tuple(shape), scalar_of(t.dtype))
+        wide, adds = scalar_of(t.dtype), self._adds(self.store.operands[0])
+        # Where copies do not add, the sum begins with what is there: beside it, registers hold nothing else at the end.
+        total = b.zero(TileType(wide, tuple(shape))) if adds else b.loaded(array, at, tuple(shape), wide)
         region = Region([int32, total.type])
         b.region = region
         mapping[self.loop.regions[0].args[0]] = region.args[0]
@@ -201,9 +203,17 @@ class _Retiling:
         rounds = b.one(S.Mul, [mapping[self.loop.operands[1]], b.const(shorter, int32)])
         bounds = [b.const(0, int32), rounds, b.const(1, int32)]
         (total,) = b.emit(For, [*bounds, total], None, [region])
-        b.store(array, total, at)
+        if adds:
+            b.add_alone(array, total, at)
+        else:
+            b.store(array, total, at)
         b.emit(Yield, [])
         return finished(old, f"{old.name}_wide", old.param_names, body, len(own) - 1)
+
+    def _adds(self, array: Value) -> bool:
+        """Whether bulk copies can add to an array."""
+        known = self.kernel.access[self.kernel.params.index(memory_root(array))]
+        return known is not None and known.bulk and not known.aliases
 
     def _copy(self, b: SumBuilder, ops: Sequence[Op], mapping: dict[Value, Value]) -> None:
         for op in ops:

@@ -9,7 +9,7 @@ from tegula.ops.convert import Cast
 from tegula.ops.gradient import GradientBuilder
 from tegula.ops.linear import TileMatmul
 from tegula.ops.scalar import Const
-from tegula.ops.tile import TileFull, TileLoad, TileMap, TilePermute, TileReshape, TileStore
+from tegula.ops.tile import TileAtomic, TileFull, TileLoad, TileMap, TilePermute, TileReshape, TileStore
 from tegula.types import ArrayType, DType, ElementType, TileType, float32, scalar_of, with_scalar
 
 
@@ -40,6 +40,12 @@ class SumBuilder(GradientBuilder):
         after = self.plus(before, total)
         assert after is not None
         self.store(array, after, at, bounds_check)
+
+    def add_alone(self, array: Value, total: Value, at: Sequence[Value]) -> None:
+        """array[at] += total, rounded before, where nobody else adds; by copies that add, on GPUs that have them."""
+        assert isinstance(array.type, ArrayType)
+        tile = self.converted(total, scalar_of(array.type.dtype))
+        self.emit(TileAtomic, [array, tile, *at], {"op": "add", "bounds_check": True, "alone": True})
 
     def loaded(
         self, array: Value, at: Sequence[Value], shape: Sequence[int], to: DType, bounds_check: bool = True

@@ -39,7 +39,7 @@ class Pipe:
 def fetch_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
     """A region that loads to pipes what the kernel loads, in the same order, and does nothing else."""
     region, made = copied(kernel.body.ops)
-    _fill(region, {made[op.result].owner: p.value for p in pipes for op in p.items})
+    _fill(region, uses(region), {made[op.result].owner: p.value for p in pipes for op in p.items})
     erase_dead(Kernel(kernel.name, (), region, kernel.launch))
     for op in region.walk():
         assert isinstance(op, TileOp)
@@ -56,18 +56,18 @@ def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
     return region, made
 
 
-def _fill(region: Region, fills: Mapping[Op | Region | None, Value]) -> None:
+def _fill(region: Region, used: Mapping[Value, object], fills: Mapping[Op | Region | None, Value]) -> None:
     """What makes a tile of a pipe fills it, and other effects are left out."""
     kept: list[Op] = []
     for op in region.ops:
         for nested in op.regions:
-            _fill(nested, fills)
+            _fill(nested, used, fills)
         if op in fills:
             empty = TileEmpty([], [op.result.type], {"type": op.result.type}, [], op.loc)
             empty.results, op.results = op.results, empty.results
             empty.result.owner = empty
             made = [pipe_load(fills[op], op), empty]
-        elif is_observable(op) and not op.results:
+        elif is_observable(op) and not any(r in used for r in op.results):
             made = []
         else:
             made = [op]

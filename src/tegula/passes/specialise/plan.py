@@ -8,7 +8,7 @@ from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel, Op
 from tegula.layout import wgmma_share
 from tegula.ops.roles import WARP_GROUP
-from tegula.ops.tile import TileLoad, TileStore
+from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.byte_operands import from_bytes, turn_first
 from tegula.passes.product_terms import stored_terms
@@ -257,7 +257,7 @@ def _stored(kernel: Kernel) -> set[tuple[int, ...]]:
     tiles: Iterable[TileType] = (
         op.operands[1].type
         for op in kernel.walk()
-        if isinstance(op, TileStore)  # type: ignore[misc]
+        if isinstance(op, TileStore | TileAtomic)  # type: ignore[misc]
     )
     return {(element_bytes(t.dtype),) for t in tiles if len(t.shape) == 2}
 

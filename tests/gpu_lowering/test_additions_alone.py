@@ -1,0 +1,63 @@
+"""Where no other block adds to the same elements, an addition that copies cannot do is a load, a sum and a store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula import interp
+from tegula.ops.schedule import BulkStore
+from tegula.ops.tile import TileAtomic, TileStore
+from tegula.passes.pipeline import prepare
+from tegula.passes.pipeline_gpu import for_gpu
+from tegula.runtime.adjoint import adjoint_of
+from tegula.runtime.launch import plan
+from tegula.runtime.resolve import wanted_form
+from tegula.target import get_cuda_target
+
+M, N, K = 64, 256, 64
+
+
+@tg.kernel
+def product(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
+    for k in range(a.shape[1] // K):
+        x = tg.tile_load(a, shape=(M, K), offset=(i * M, k * K))
+        y = tg.tile_load(b, shape=(K, N), offset=(k * K, j * N))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * M, j * N))
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_owners_add_to_what_is_there(arch: str) -> None:
+    rng = np.random.default_rng(0)
+    numbers = lambda *s: rng.integers(-2, 3, s).astype(np.float32)  # noqa: E731
+    shapes = (M, 2 * K), (2 * K, N), (M, N)
+    args = [tg.array(numbers(*s), dtype=tg.bfloat16, requires_grad=True) for s in shapes]
+    for a in args:
+        a.grad.assign(numbers(*a.shape) * (rng.random(a.shape) < 0.2))
+    adjoint = adjoint_of(product, (0, 1, 2))
+    given = (*args, *(a.grad for a in args))
+    steps = adjoint.steps_for(wanted_form(adjoint, plan((1, 1, 128), 128), given))
+    wide = next(p for step in steps for p in step.shared if p.name == "product_adjoint_of_adj_a_wide")
+    ir = wide.step.kernel
+    made = wide.trace([p.type for p in ir.params], ir.launch, ir.access)
+    prepare(made)
+    assert sum(isinstance(op, TileAtomic) for op in made.walk()) == 1
+    spread = for_gpu(made, get_cuda_target(arch))
+    assert not any(isinstance(op, TileAtomic) for op in made.walk())
+    assert any(isinstance(op, TileStore if arch == "sm_80" else BulkStore) for op in made.walk())
+    if arch == "sm_90a":
+        return
+    plain: list[Any] = [a.numpy().copy() for a in given]
+    interp.run_lowered(
+        made, [*plain, 1], (1, 1, 128), 128, spread.layouts, spread.shared.places, spread.threads
+    )
+    b, g = (v.numpy().astype(np.float64) for v in (args[1], args[2].grad))
+    np.testing.assert_array_equal(
+        plain[3].astype(np.float64), g @ b.T + args[0].grad.numpy().astype(np.float64)
+    )
