@@ -24,6 +24,10 @@ ROWS, COLUMNS = 64, 32
 """The rows that a block adds up at a time, and the most columns."""
 MOST_PER_LANE = 96
 """Elements of sums that a lane may hold from block to block."""
+REGISTERS, MOST_RESIDENT = 65536, 8
+"""Of a multiprocessor, and the most blocks that share its work: each has its own row of sums."""
+OWN_REGISTERS, REGISTERS_PER_ELEMENT = 32, 5
+"""Of a lane: at least, and for each of its elements of a tile, with the gradients and sums that belong to it."""
 
 
 def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) -> list[Step] | None:
@@ -34,7 +38,8 @@ def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) ->
     if not found:
         return None
     blocks = tuple(Dim(k) for k in range(adjoint.launch.ndim - 1))
-    shares, length, total = (Share(blocks, (), what) for what in ("shares", "length", "total"))
+    held = _resident(adjoint.launch.block_dim, max(tile_of(op).size for op in found))
+    shares, length, total = (Share(blocks, (), what, held) for what in ("shares", "length", "total"))
     partials = tuple(
         Partials(scalar_of(summed_in(tile_of(op).dtype)), (shares, tile_of(op).size)) for op in found
     )
@@ -48,6 +53,13 @@ def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) ->
     ]
     counts = (length, total, *blocks[1:])
     return [Step(_shared(adjoint, found), known, (shares,), counts, partials), *sums]
+
+
+def _resident(lanes: int, size: int) -> int:
+    """How many blocks a multiprocessor of a GPU holds, about, that work on tiles of a size and add them up: the more
+    elements a lane has, the more registers."""
+    each = OWN_REGISTERS + REGISTERS_PER_ELEMENT * -(-size // lanes)
+    return max(1, min(MOST_RESIDENT, REGISTERS // (lanes * each)))
 
 
 def tile_of(op: Op) -> TileType:

@@ -31,11 +31,13 @@ class Dim:
 @dataclass(frozen=True, slots=True)
 class Share:
     """Blocks that are dealt out: `of` so many, in consecutive shares to one block each, in each of `beside` grids.
-    `what`: the number of "shares", their "length", or the "total"."""
+    `what`: the number of "shares", their "length", or the "total". `resident`: how many blocks that take shares a
+    multiprocessor holds, 0 where that is unknown."""
 
     of: tuple[Extent, ...]
     beside: tuple[Extent, ...]
     what: str
+    resident: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,9 @@ class Launch:
         total = math.prod(self.numbers(share.of))
         if share.what == "total":
             return total
-        shares = min(total, max(1, self.busy // max(1, math.prod(self.numbers(share.beside)))))
+        resident = share.resident if share.resident and self.is_gpu else BUSY
+        busy = self.busy * resident // BUSY
+        shares = min(total, max(1, busy // max(1, math.prod(self.numbers(share.beside)))))
         length = -(-total // max(1, shares))
         return length if share.what == "length" else -(-total // max(1, length))
 
