@@ -703,17 +703,17 @@ def _between_array_and_registers(op: Op) -> Op:
 
 
 def _aligned(buffer: Value) -> bool:
-    """Whether the first element of a buffer lies on a 16-byte boundary: of an object, or of a stage of a pipe."""
+    """Whether the first element of a buffer lies on a 16-byte boundary: of an object, or of a stage of a ring."""
     owner = buffer.owner
     if not isinstance(owner, BufView):
         return isinstance(owner, BufNew)
     ring, stage = owner.operands[0], buffer.type
     assert isinstance(ring.type, BufType) and isinstance(stage, BufType)
-    of_pipe = isinstance(ring.owner, BufNew) and (
-        ring.owner.attrs.get("pipe") or ring.owner.attrs.get("swizzled")
+    of_stages = isinstance(ring.owner, BufNew) and any(
+        ring.owner.attrs.get(name) for name in ("pipe", "swizzled", "stages")
     )
     whole = stage.shape == ring.type.shape[1:] and stage.tile.size * element_bytes(stage.dtype) % 16 == 0
-    return bool(of_pipe) and whole and owner.attrs["dims"][:1] == (1,)
+    return of_stages and whole and owner.attrs["dims"][:1] == (1,)
 
 
 def _on_state(rule: Callable[[GpuState, Op], None]) -> Any:
