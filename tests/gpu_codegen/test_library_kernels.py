@@ -68,11 +68,15 @@ def test_shares_of_products(tile: shapes.Tile, transposed: bool) -> None:
     check(code, 2 if tile.swapped else 3, "wgmma.mma_async", stores, "setmaxnreg.dec")
 
 
-def test_shares_are_added_up_by_wide_accesses() -> None:
-    shares, c = tg.zeros((4, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
-    kernel = gemm.summed(4, gemm.Epilogue(tg.bfloat16))
-    text, made = assembled(lowered(kernel, [shares, 0, 1.0, 0.0, c], (16, 2), gemm.THREADS))
-    assert text.count("ld.global.v4") == 8 and "st.global.v" in text and "atom" not in text
+@pytest.mark.parametrize("splits", [2, 13, 32])
+def test_shares_are_added_up_by_wide_accesses(splits: int) -> None:
+    """All loads come before the first addition, and none for absent elements between them."""
+    shares, c = tg.zeros((splits, 16, 2048)), tg.zeros((16, 2048), dtype=tg.bfloat16)
+    kernel = gemm.summed(splits, gemm.Epilogue(tg.bfloat16))
+    text, made = assembled(lowered(kernel, [shares, 0, 1.0, 0.0, c], (16, 2048 // gemm.WIDTH), gemm.THREADS))
+    loads = [at.start() for at in re.finditer(r"ld\.global\.v4", text)]
+    assert len(loads) == splits and "st.global.v" in text and "atom" not in text
+    assert "bra" not in text[loads[0] : loads[-1]] and loads[-1] < text.index("add.rn.f32")
     assert made.spill_bytes == 0
 
 

@@ -41,7 +41,7 @@ VECTOR_UNITS = (Tile(128, 128, 16, stages=4, groups=2), Tile(64, 64, 32, stages=
 """For float32."""
 MOST_CROWDED = 128 * 128
 """Elements of the largest tile beside which the registers hold more than its sums."""
-SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+SPLITS = (*range(1, 17), 24, 32)
 LEAST_STEPS = 4
 """Steps that a share of a tile has at least."""
 
@@ -62,7 +62,7 @@ class Machine(NamedTuple):
     start: float = 2.4e-6
     store: float = 0.4e-6
     absent: float = 1.5e-9
-    second: float = 2.0e-6
+    second: float = 2.6e-6
 
 
 def cpu(cores: int) -> Machine:
@@ -84,7 +84,7 @@ def seconds(m: int, n: int, k: int, size: float, speed: float, tile: Tile, machi
     stream = (m + n) * k * size / min(machine.memory, active * machine.stream)
     absent = waves * steps * (tile.rows - m / high) * tile.depth * size / 128 * machine.absent if m else 0.0
     once = waves * machine.store * (1 + 2 * area / (128 * 256))
-    shares = machine.second + 8 * tile.splits * m * n / machine.memory if tile.splits > 1 else 0.0
+    shares = machine.second + 8 * tile.splits * m * n / machine.cache if tile.splits > 1 else 0.0
     return machine.start + max(multiply, fetch, stream) + absent + once + shares
 
 
