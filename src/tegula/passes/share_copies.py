@@ -151,7 +151,14 @@ def _groups(kernel: Kernel, loop: Op) -> Iterator[_Group]:
         if any(_is_split(kernel, op) for op in loads):
             empty = waits[-1].operands[0].owner
             assert isinstance(empty, Op)
-            yield _Group(loop, empty, tuple(op for op in loads if halved(buffer_type(op.operands[0].type))))
+            yield _Group(loop, empty, tuple(filter(_can_be_halved, loads)))
+
+
+def _can_be_halved(load: Op) -> bool:
+    """Whether a copy fills boxes that two blocks can share: those of swizzled stages, which tensor cores read."""
+    ring = root(load.operands[0]).owner
+    assert isinstance(ring, Op)
+    return bool(ring.attrs.get("swizzled")) and halved(buffer_type(load.operands[0].type)) is not None
 
 
 def _is_split(kernel: Kernel, load: Op) -> bool:

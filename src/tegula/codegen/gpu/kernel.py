@@ -272,6 +272,8 @@ class _Walk:
         if op.attrs.get("aligned") or (s.debug and op.attrs.get("bounds_check") is False):
             promised = _between_array_and_registers(op)
             when(s, self._first_lane(), lambda: check_access(s, promised))
+            # Instructions of whole warps may follow.
+            self.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)

@@ -131,16 +131,21 @@ def copy(device: Device, target: np.ndarray, source: np.ndarray, source_device: 
             landed = allocate(device, target.shape, target.dtype)
             _copy_packed(stream, landed, source)
             source = landed
+    if np.may_share_memory(target, source):
+        apart = allocate(device, source.shape, source.dtype)
+        _between(stream, apart, source)
+        source = apart
+    _between(stream, target, source)
+    if source_device != device:
+        stream_on(source_device).wait_event(stream.record_event())
+
+
+def _between(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
+    """Copy between memory of one device that does not overlap: the driver's copies have no order."""
     if is_packed(target) and is_packed(source):
         _copy_packed(stream, target, source)
     else:
-        if np.may_share_memory(target, source):
-            apart = allocate(device, source.shape, source.dtype)
-            _strided(stream, apart, source)
-            source = apart
         _strided(stream, target, source)
-    if source_device != device:
-        stream_on(source_device).wait_event(stream.record_event())
 
 
 def _copy_packed(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
