@@ -94,7 +94,8 @@ def _steps_from(start: np.ndarray, step: np.ndarray, count: np.ndarray) -> np.nd
 
 
 class TileArange(TileOp):
-    """start + step * i for i in 0 .. n-1. Operands: start, step (one scalar type); attribute `count`."""
+    """start + step * i for i in 0 .. n-1. Operands: start, step (one scalar type); attributes `count` and, where the
+    tile has more dimensions, all but one of length 1, `shape`."""
 
     __slots__ = ()
     NAME = "tile.arange"
@@ -105,12 +106,13 @@ class TileArange(TileOp):
         require(
             operands[0] == operands[1] == scalar_of(element(operands[0])), "arange takes scalars of one type"
         )
-        return [TileType(element(operands[0]), check_shape((attrs["count"],)))]
+        return [TileType(element(operands[0]), check_shape(attrs.get("shape", (attrs["count"],))))]
 
     @staticmethod
     def ref(attrs: Attrs, start: np.ndarray, step: np.ndarray, rank: int) -> np.ndarray:
         i = convert(np.arange(attrs["count"], dtype=np.int64), start.dtype)
-        return rounded(_steps_from, np.full_like(i, start), np.full_like(i, step), i)
+        line = rounded(_steps_from, np.full_like(i, start), np.full_like(i, step), i)
+        return line.reshape(attrs.get("shape", line.shape))
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads

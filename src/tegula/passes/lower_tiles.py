@@ -30,6 +30,7 @@ from tegula.ops.lane import LaneUniform, TileFromThread
 from tegula.ops.linear import TileMatmul, TileMatmulWait
 from tegula.ops.stack import StackPop, StackPush
 from tegula.ops.tile import (
+    TileArange,
     TileConcat,
     TileEmpty,
     TileExtract,
@@ -107,6 +108,8 @@ class _Lowering:
 
     def _picked(self, value: Value) -> bool:
         for op, k in self.users.get(value, ()):
+            if _turned_line(op) is not None:
+                continue
             if isinstance(op, TileSlice | TilePermute | TileReshape | TileGather | TileScan):
                 return True
             if isinstance(op, TileExtract) and not _single(value):
@@ -135,6 +138,11 @@ class _Lowering:
 
     def picked(self, build: Builder, op: Op) -> list[Value]:
         """A slice, permutation or reshape: a view of the buffer, read."""
+        line = _turned_line(op)
+        if line is not None:
+            return [
+                _put(build, TileArange, line.operands, op.result.type, **line.attrs, shape=op.attrs["shape"])
+            ]
         source = self.buffers[op.operands[0]]
         t = op.result.type
         assert isinstance(t, TileType)
@@ -270,6 +278,14 @@ def _shared(t: TileType) -> BufType:
 def _single(value: Value) -> bool:
     """Whether a tile has one element, which all threads hold."""
     return isinstance(value.type, TileType) and value.type.size == 1
+
+
+def _turned_line(op: Op) -> TileArange | None:
+    """The numbers in a row that an op gives other dimensions, all but one of length 1: each thread knows its own."""
+    if isinstance(op, TileReshape) and sum(n > 1 for n in op.attrs["shape"]) <= 1:
+        source = op.operands[0].owner
+        return source if isinstance(source, TileArange) else None
+    return None
 
 
 def _put(build: Builder, op: type[Op], operands: Sequence[Value], result: Any, **attrs: Any) -> Value:

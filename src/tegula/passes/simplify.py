@@ -13,7 +13,7 @@ from tegula.ops.control import For, While
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.indexing import nonnegative
 from tegula.ops.scalar import Add, Cmp, Const, Div, FloorDiv, Fma, Max, Min, Mod, Mul, Select, Shr, Sub
-from tegula.ops.tile import TileMap, TilePermute, TileSlice
+from tegula.ops.tile import TileArange, TileMap, TilePermute, TileSlice
 from tegula.rewrite import carried_slots, erase_dead, replace
 from tegula.types import DType, TileType, Type, to_numpy
 
@@ -93,8 +93,11 @@ class _Simplifier:
             if key is not None:
                 seen[key] = op
             isolated = not isinstance(op, For | While) and op.NAME not in ("if", "lanes", "roles")
+            # Numbers in a row are cheaper to compute again than to hold throughout a loop.
+            rows = isinstance(op, For | While)
+            known = {k: v for k, v in seen.items() if not (rows and isinstance(v, TileArange))}
             for nested in op.regions:
-                self.region(nested, {} if isolated else seen)
+                self.region(nested, {} if isolated else known)
             kept.append(op)
         region.ops = kept
 

@@ -375,9 +375,15 @@ class _Walk:
         s, layout = self.s, self.s.layouts[op.result]
         dtype = scalar_of(op.operands[0].type)  # type: ignore[arg-type]
         start, step = (s.scalar(v) for v in op.operands)
+        dim = max(range(len(layout.shape)), key=lambda d: layout.shape[d])
+        first = s.base(layout)[dim]
+        if s.budgets:
+            # Roles that divide the registers need them: LLVM would compute the numbers before the loops around.
+            first = s.code.emit(f'call i64 asm sideeffect "mov.b64 $0, $1;", "=l,l"(i64 {first})')
         made: list[Components] = []
         for r in range(layout.register_count):
-            position = convert(s.code, s.index(layout, r)[0], int64, dtype, 1)
+            at = s.memory.add(first, str(layout.register_offsets(r)[dim]))
+            position = convert(s.code, at, int64, dtype, 1)
             scaled = elementwise(s.code, S.Mul([], []), dtype, [step, position], 1)
             made.append((elementwise(s.code, S.Add([], []), dtype, [start, scaled], 1),))
         s.held[op.result] = made
