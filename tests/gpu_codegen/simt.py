@@ -364,6 +364,8 @@ class _Block:
             words[: len(made)] = [int(x) for x in made]
         elif not text or "wgmma.wait_group" in text:
             pass  # tied registers are where they were
+        elif text.startswith("mov.b"):
+            pass  # the result takes the place of the operand
         elif "cp.async.bulk.tensor" in text:
             self._bulk(text, words)
         elif text.startswith("stmatrix.sync.aligned.m8n8.x4.shared::cta"):

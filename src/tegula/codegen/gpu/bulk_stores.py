@@ -106,11 +106,11 @@ def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -
     """What a warp group holds of a piece, two pairs for each 8 columns: of a row, and of the eighth row below."""
     view = s.buffers[staging]
     dtype = scalar_of(view.dtype)
+    if dtype.bits == 16:
+        _store_matrices(s, staging, slot, pairs)
+        return
     warp_row = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
     lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
-    if dtype.bits == 16:
-        _store_matrices(s, staging, slot, pairs, warp_row, lane)
-        return
     row = _wide(s, f"add i32 {warp_row}, {s.first(f'lshr i32 {lane}, 2')}")
     column = _wide(s, f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
     t = vector_of(memory_type(dtype), 2)
@@ -124,14 +124,18 @@ def _wide(s: GpuState, rhs: str) -> str:
     return s.first(f"zext nneg i32 {s.first(rhs)} to i64")
 
 
-def _store_matrices(
-    s: GpuState, staging: Value, slot: str, pairs: Sequence[str], warp_row: str, lane: str
-) -> None:
-    """By stmatrix: lane l gives the address of row l mod 16, of the next 8 columns from lane 16 on."""
+def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
+    """By stmatrix: lane l gives the address of row l mod 16, of the next 8 columns from lane 16 on.
+
+    Addresses are computed here each time: LLVM would do it before the loops around, and keep them in registers that
+    the products need."""
     view, code = s.buffers[staging], s.code
     t = vector_of(memory_type(scalar_of(view.dtype)), 2)
-    row = _wide(s, f"add i32 {warp_row}, {s.first(f'and i32 {lane}, 15')}")
-    right = _wide(s, f"shl i32 {s.first(f'lshr i32 {lane}, 4')}, 3")
+    here = code.emit(f'call i32 asm sideeffect "mov.b32 $0, $1;", "=r,r"(i32 {_of_warp_group(s)})')
+    of_warp = code.emit(f"shl i32 {code.emit(f'lshr i32 {here}, 5')}, 4")
+    down = code.emit(f"or disjoint i32 {of_warp}, {code.emit(f'and i32 {here}, 15')}")
+    across = code.emit(f"lshr i32 {code.emit(f'and i32 {here}, 16')}, 1")
+    row, right = (code.emit(f"zext nneg i32 {x} to i64") for x in (down, across))
     for k in range(0, len(pairs), 4):
         packed = [code.emit(f"bitcast {t} {pair} to i32") for pair in pairs[k : k + 4]]
         at = shared_address(s, s.memory.at(view, [slot, row, s.memory.add(right, str(k // 4 * 16))]))
