@@ -12,7 +12,7 @@ import tegula as tg
 from tegula.backend import ptx
 from tegula.backend.llvm import compile_ptx
 from tegula.kernels import gemm, shapes
-from tegula.kernels.attention import DEPTHS, forward
+from tegula.kernels.attention import KEYS, forward, order
 from tegula.target import get_cuda_target
 
 ASSEMBLER = bool(ptx.candidates())
@@ -122,7 +122,8 @@ def attention(depth: int, causal: bool, ragged: bool = False, logs: bool = False
     q, k, v, out = (tg.zeros((2, heads, 256, depth), dtype=tg.bfloat16) for heads in (4, 2, 2, 4))
     sums = tg.zeros((2, 4, 256), dtype=tg.float32) if logs else 0
     kernel = forward(tg.bfloat16, depth, causal, ragged, logs)
-    return lowered(kernel, [q, k, v, 0.1, sums, out], (2, 4, 2), 384)
+    walk = order(q.shape, k.shape, 16, 132)
+    return lowered(kernel, [q, k, v, 0.1, *walk, sums, out], (walk.blocks,), 384)
 
 
 @pytest.mark.slow
@@ -150,9 +151,8 @@ def test_attention_over_ragged_diagonals(depth: int) -> None:
     """The mask in the loop takes no registers from the rest, which goes round it."""
     code = attention(depth, causal=True, ragged=True)
     check(code, 4, "wgmma.mma_async", "stmatrix", "wgmma.wait_group.sync.aligned 1")
-    keys = DEPTHS[depth][0]
     blocks = re.split(r"\n(?=\$L__BB)", compile_ptx(code.text, "sm_90a"))
-    masks = [b for b in blocks if b.count("selp.f32") >= keys // 2 and "ex2" not in b]
+    masks = [b for b in blocks if b.count("selp.f32") >= KEYS // 2 and "ex2" not in b]
     assert len(masks) == 1 and "wgmma" not in masks[0]
 
 
@@ -162,4 +162,7 @@ def test_operands_may_share_memory() -> None:
     parts = [memory[:, :, h : h + 4].transpose((0, 2, 1, 3)) for h in (0, 4, 8)]
     kernel = forward(tg.bfloat16, 64, False, False, False)
     out = tg.zeros((2, 4, 256, 64), dtype=tg.bfloat16)
-    check(lowered(kernel, [*parts, 0.1, 0, out], (2, 4, 2), 384), 4, "wgmma.mma_async", "stmatrix")
+    walk = order(parts[0].shape, parts[1].shape, 16, 132)
+    check(
+        lowered(kernel, [*parts, 0.1, *walk, 0, out], (walk.blocks,), 384), 4, "wgmma.mma_async", "stmatrix"
+    )

@@ -75,11 +75,12 @@ def test_shares_take_memory_once(driver: PretendDriver) -> None:
     assert taken() == 0
 
 
-def test_a_block_for_each_tile_of_queries(driver: PretendDriver) -> None:
-    q, k = on_gpu(2, 6, 300, 64), on_gpu(2, 3, 100, 64)
-    out, lse = attention(q, k, k, causal=True, return_lse=True)
-    assert out.device == lse.device == q.device
-    assert driver.launches[-1][:2] == (2 * 6 * 3, 384)
+def test_blocks_share_tiles_of_queries(driver: PretendDriver) -> None:
+    for batch in (2, 8):
+        q, k = on_gpu(batch, 6, 300, 64), on_gpu(batch, 3, 100, 64)
+        out, lse = attention(q, k, k, causal=True, return_lse=True)
+        assert out.device == lse.device == q.device
+    assert [launch[:2] for launch in driver.launches[-2:]] == [(2 * 6 * 3, 384), (132, 384)]
 
 
 @pytest.mark.parametrize("columns", [70, 63, 64])

@@ -1,45 +1,99 @@
 """Attention: the softmax of the scores of one tile of keys is computed beside the product of the weights of the tile
 before with its values.
 
-The keys are walked from the last one that counts to the first, so that only the tile that stands before the loop holds
-some that do not."""
+Blocks are persistent: the next tile of queries and its first keys are fetched while one is finished. The keys are
+walked from the last one that counts to the first, so that only the tile that stands before the loop holds some that do
+not."""
 
 import math
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
 import tegula as tg
-from tegula.kernels.operands import empty, expect_apart, expect_shape, reachable, seen
+from tegula.kernels.operands import empty, expect_apart, expect_shape, processors, reachable, seen
 
 DTYPES = ("bfloat16", "float16")
-QUERIES = 128
-"""Rows of a block."""
-DEPTHS = {64: (128, 3), 128: (160, 2)}
-"""Head dimensions, with the keys of a tile and how many tiles of keys and of values are in memory at once: for heads of
-128 as many keys as registers and memory hold."""
+QUERIES = KEYS = 128
+"""Rows of a tile of queries, and of one of keys or values."""
+STAGES = {64: 3, 128: 2}
+"""Head dimensions, with how many tiles of keys and of values are in memory at once."""
+CACHED = 16 << 20
+"""Bytes of keys and values that blocks work on at a time, if they can: they are to stay in the cache that all share."""
 LOG2E, LN2 = 1.0 / math.log(2.0), math.log(2.0)
 FAR = -1e30
 """The least that counts as the largest score of a row: relative to it the weights of a row without keys are 0, not
 NaN."""
 
 
+class Order(NamedTuple):
+    """How blocks share the tiles of queries. `full`: rounds in which all `blocks` have one, `rest`: tiles of the round
+    after them; `together`: heads that are worked on together, in `groups`; `tiles`: of each of `heads`, of which
+    `share` have the same keys; `past`: how many more of those there are than queries."""
+
+    blocks: int
+    full: int
+    rest: int
+    together: int
+    groups: int
+    tiles: int
+    heads: int
+    share: int
+    keys: int
+    past: int
+
+
 @cache
 def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> Any:
     """The kernel for heads of `depth`. `ragged`: the diagonal does not run through corners of tiles, so that two tiles
     of keys may lie on it; `logs`: whether the logarithms of the sums are wanted."""
-    width, stages = DEPTHS[depth]
+    stages = STAGES[depth]
     sums = tg.array3d[tg.float32] if logs else int
 
     @tg.func
-    def visible(scores: Any, row: int, column: int, keys: int, past: int):
-        """The scores of the keys that a row may see; minus infinity for the others."""
-        columns = tg.tile_reshape(tg.tile_arange(width, dtype=int), shape=(1, width)) + column
+    def place(r: int, block: int, blocks: int, tiles: int, together: int, groups: int):
+        """The head, and the first row, of a block's tile of round r.
+
+        Causal rows see more keys the later they are. All heads of a group have their turn with as many keys before
+        there are fewer, or more; the last group ends with the fewest. Each second round is dealt in reverse, which
+        gives blocks equal shares."""
         if causal:
-            rows = tg.tile_reshape(tg.tile_arange(QUERIES, dtype=int), shape=(QUERIES, 1)) + row
-            seen = columns <= rows + past
-        else:
-            seen = columns < keys
-        return tg.where(seen, scores, -tg.inf)
+            n = r * blocks + block + (r & 1) * (blocks - 1 - 2 * block)
+            group = n // (together * tiles)
+            n = n - group * (together * tiles)
+            i = n // together
+            j = i + ((groups - group) & 1) * (tiles - 1 - 2 * i)
+            return group * together + n - i * together, QUERIES * j
+        n = r * blocks + block
+        head = n // tiles
+        return head, QUERIES * (n - head * tiles)
+
+    @tg.func
+    def tiles_of_keys(row: int, keys: int, past: int):
+        """How many tiles of keys the rows of a tile see, at least one."""
+        stop = tg.max(tg.min(keys, row + QUERIES + past) if causal else keys, 1)
+        return (stop + KEYS - 1) // KEYS
+
+    @tg.func
+    def visible(scores: Any, limit: int):
+        """The scores of the keys that a row may see; minus infinity for the others. `limit`: for a causal tile, the
+        last key that its first row sees, else the number of keys."""
+        columns = tg.tile_reshape(tg.tile_arange(KEYS, dtype=int), shape=(1, KEYS))
+        if causal:
+            rows = tg.tile_reshape(tg.tile_arange(QUERIES, dtype=int), shape=(QUERIES, 1))
+            return tg.where(columns <= rows + limit, scores, -tg.inf)
+        return tg.where(columns < limit, scores, -tg.inf)
+
+    @tg.func
+    def finish(acc: Any, total: Any, top: Any, head: int, row: int, heads: int, lse: Any, o: Any):
+        """Store the results of a tile of queries."""
+        b = head // heads
+        h = head - b * heads
+        if logs:
+            log = tg.where(total > 0.0, tg.log(total) + top * LN2, -tg.inf)
+            tg.tile_store(lse[b, h], tg.tile_reshape(log, shape=QUERIES), offset=row)
+        share = tg.where(total > 0.0, 1.0 / total, 0.0)
+        result = acc * tg.tile_broadcast(share, shape=(QUERIES, depth))
+        tg.tile_store(o[b, h], tg.tile_astype(result, dtype), offset=(row, 0))
 
     @tg.kernel
     def attention(
@@ -47,57 +101,68 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         k: tg.array4d[dtype],
         v: tg.array4d[dtype],
         scale: float,
+        blocks: int,
+        full: int,
+        rest: int,
+        together: int,
+        groups: int,
+        tiles: int,
+        heads: int,
+        share: int,
+        keys: int,
+        past: int,
         lse: sums,
         o: tg.array4d[dtype],
     ):
-        b, h, i = tg.tid()
-        g = h // (q.shape[1] // k.shape[1])
-        keys, past = k.shape[2], k.shape[2] - q.shape[2]
-        # Blocks start in order, and the last rows see the most keys.
-        row = QUERIES * ((q.shape[2] + QUERIES - 1) // QUERIES - 1 - i) if causal else QUERIES * i
-        stop = tg.max(tg.min(keys, row + QUERIES + past) if causal else keys, 1)
-        steps = (stop + width - 1) // width
+        block = tg.tid()
+        turn = block + (full & 1) * (blocks - 1 - 2 * block) if causal else block
+        rounds = full + tg.min(1, tg.max(0, rest - turn))
         query_pipe = tg.tile_pipe(shape=(QUERIES, depth), dtype=dtype, stages=1)
-        key_pipe = tg.tile_pipe(shape=(width, depth), dtype=dtype, stages=stages)
-        value_pipe = tg.tile_pipe(shape=(width, depth), dtype=dtype, stages=stages)
-        with tg.ws(0, registers=24):
-            tg.tile_pipe_load(query_pipe, q[b, h], offset=(row, 0))
-            tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * width, 0))
-            for n in range(1, steps):
-                tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1 - n) * width, 0))
-                tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - n) * width, 0))
-            tg.tile_pipe_load(value_pipe, v[b, g], offset=(0, 0))
-        with tg.ws(1, 2, registers=240):
-            x = tg.tile_pipe_pop(query_pipe)
-            acc = tg.tile_zeros(shape=(QUERIES, depth), dtype=float)
-            s = tg.tile_zeros(shape=(QUERIES, width), dtype=float)
-            tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s)
-            s = visible(s, row, (steps - 1) * width, keys, past)
-            top = tg.max(tg.tile_max(s, axis=1, keepdims=True) * scale, FAR)
-            p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-top, shape=(QUERIES, width))))
-            total, weights = tg.tile_sum(p, axis=1, keepdims=True), tg.tile_astype(p, dtype)
-            for n in range(steps - 1):
-                s = tg.tile_zeros(shape=(QUERIES, width), dtype=float)
-                tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s, wait=False)
-                tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc, wait=False)
-                tg.tile_matmul_wait(pending=1)
-                if ragged and n == 0:
-                    s = visible(s, row, (steps - 2) * width, keys, past)
-                higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
-                p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, width))))
-                shrink = tg.fast.exp2(top - higher)
-                total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
-                top = higher
-                tg.tile_matmul_wait()
-                weights = tg.tile_astype(p, dtype)
-                acc = acc * tg.tile_broadcast(shrink, shape=(QUERIES, depth))
-            tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc)
-            if logs:
-                log = tg.where(total > 0.0, tg.log(total) + top * LN2, -tg.inf)
-                tg.tile_store(lse[b, h], tg.tile_reshape(log, shape=QUERIES), offset=row)
-            share = tg.where(total > 0.0, 1.0 / total, 0.0)
-            result = acc * tg.tile_broadcast(share, shape=(QUERIES, depth))
-            tg.tile_store(o[b, h], tg.tile_astype(result, dtype), offset=(row, 0))
+        key_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
+        value_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
+        with tg.ws(0, registers=40):
+            for r in range(rounds):
+                head, row = place(r, block, blocks, tiles, together, groups)
+                b = head // heads
+                h = head - b * heads
+                g = h // share
+                steps = tiles_of_keys(row, keys, past)
+                tg.tile_pipe_load(query_pipe, q[b, h], offset=(row, 0))
+                tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * KEYS, 0))
+                for n in range(1, steps):
+                    tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1 - n) * KEYS, 0))
+                    tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - n) * KEYS, 0))
+                tg.tile_pipe_load(value_pipe, v[b, g], offset=(0, 0))
+        with tg.ws(1, 2, registers=232):
+            for r in range(rounds):
+                head, row = place(r, block, blocks, tiles, together, groups)
+                steps = tiles_of_keys(row, keys, past)
+                limit = (row + past if causal else keys) - (steps - 1) * KEYS
+                x = tg.tile_pipe_pop(query_pipe)
+                acc = tg.tile_zeros(shape=(QUERIES, depth), dtype=float)
+                s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
+                tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s)
+                s = visible(s, limit)
+                top = tg.max(tg.tile_max(s, axis=1, keepdims=True) * scale, FAR)
+                p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-top, shape=(QUERIES, KEYS))))
+                total, weights = tg.tile_sum(p, axis=1, keepdims=True), tg.tile_astype(p, dtype)
+                for n in range(steps - 1):
+                    s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
+                    tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s, wait=False)
+                    tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc, wait=False)
+                    tg.tile_matmul_wait(pending=1)
+                    if ragged and n == 0:
+                        s = visible(s, limit + KEYS)
+                    higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
+                    p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, KEYS))))
+                    shrink = tg.fast.exp2(top - higher)
+                    total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
+                    top = higher
+                    tg.tile_matmul_wait()
+                    weights = tg.tile_astype(p, dtype)
+                    acc = acc * tg.tile_broadcast(shrink, shape=(QUERIES, depth))
+                tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc)
+                finish(acc, total, top, head, row, heads, lse, o)
 
     return attention
 
@@ -132,23 +197,37 @@ def attention(
     expect_apart("attention", target, given)
     lse = empty((batch, heads, length), tg.float32, q, queries.device) if return_lse else 0
     causal = causal and length > 1
-    width = DEPTHS[depth][0]
-    ragged = causal and (width != QUERIES or (keys.shape[2] - length) % width != 0)
+    ragged = causal and (keys.shape[2] - length) % KEYS != 0
     kernel = forward(queries.dtype, depth, causal, ragged, return_lse)
     factor = LOG2E * (1.0 / math.sqrt(depth) if scale is None else float(scale))
     if target.size:
-        grid = (batch, heads, math.ceil(length / QUERIES))
+        walk = order(queries.shape, keys.shape, queries.dtype.bits, processors(queries.device))
         inputs = [reachable(x, known) for x, known in zip((q, k, v), given.values(), strict=True)]
-        tg.launch_tiled(kernel, grid, [*inputs, factor], [lse, out])
+        tg.launch_tiled(kernel, walk.blocks, [*inputs, factor, *walk], [lse, out])
     return (out, lse) if return_lse else out
+
+
+@lru_cache(maxsize=1024)
+def order(queries: tuple[int, ...], keys: tuple[int, ...], bits: int, most: int) -> Order:
+    """As many heads together as the cache holds keys and values of, but enough of them to give all blocks equal
+    shares."""
+    batch, heads, length, depth = queries
+    tiles, count = math.ceil(length / QUERIES), batch * heads
+    blocks = min(most, count * tiles)
+    bytes_of_one = 2 * keys[2] * depth * bits // 8 * keys[1] // heads
+    fair = [n for n in range(1, count + 1) if count % n == 0 and 2 * n * tiles >= 3 * blocks] or [count]
+    together = max((n for n in fair if n * bytes_of_one <= CACHED), default=fair[0])
+    full, rest = divmod(count * tiles, blocks)
+    share, past = heads // keys[1], keys[2] - length
+    return Order(blocks, full, rest, together, count // together, tiles, heads, share, keys[2], past)
 
 
 def _check(given: dict[str, Any], scale: float | None) -> None:
     """LaunchError for queries, keys and values that do not fit each other."""
     q, k, v = given.values()
     (batch, heads, _, depth), groups = q.shape, k.shape[1]
-    if depth not in DEPTHS:
-        what = f"attention: the last dimension must be {' or '.join(map(str, DEPTHS))}, got 'q' of shape {q.shape}"
+    if depth not in STAGES:
+        what = f"attention: the last dimension must be {' or '.join(map(str, STAGES))}, got 'q' of shape {q.shape}"
         raise tg.LaunchError(what, "pad q, k and v with zeros, and give the scale")
     expect_shape("attention", "k", k, (batch, groups, k.shape[2], depth), f"'q' of shape {q.shape}")
     expect_shape("attention", "v", v, k.shape, "'k'")

@@ -76,9 +76,10 @@ def _matmul32(m: int, n: int, k: int) -> list[Any]:
     return [zeros(m, k, dtype=f32), zeros(k, n, dtype=f32), 0, 1.0, 0.0, zeros(m, n, dtype=f32)]
 
 
-def _attention(keys: int) -> list[Any]:
-    q, k, v = (zeros(1, 1, n, 64) for n in (128, keys, keys))
-    return [q, k, v, 0.125, zeros(1, 1, 128, dtype=f32), zeros(1, 1, 128, 64)]
+def _attention(rows: int, keys: int) -> list[Any]:
+    q, k, v = (zeros(1, 1, n, 64) for n in (rows, keys, keys))
+    walk = attention.order(q.shape, k.shape, 16, 1)
+    return [q, k, v, 0.125, *walk, zeros(1, 1, rows, dtype=f32), zeros(1, 1, rows, 64)]
 
 
 def _chain(n: int) -> list[Any]:
@@ -111,9 +112,9 @@ MAKERS: dict[str, tuple[Callable[[], Any], int, Callable[..., list[Any]], list[t
     ),
     "attention": (
         lambda: attention.forward(tg.bfloat16, 64, False, False, True),
-        4,
+        2,
         _attention,
-        [(128 * 7,), (128,), (256,), (384,), (512,)],
+        [(128, 128 * 7), (256, 128), (384, 256), (128, 384), (256, 512)],
     ),
     "chain": (chain, 2, _chain, [(5,), (0,), (1,), (2,), (3,)]),
     "producers": (two_producers, 2, _producers, [(7,), (0,), (1,), (3,), (4,)]),
