@@ -116,10 +116,9 @@ def test_attention_in_many_orders() -> None:
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((1, 1, n, 128)).astype(bf16) for n in (256, 480, 480))
     lse, out = np.zeros((1, 1, 256), np.float32), np.zeros((1, 1, 256, 128), bf16)
-    walk = attention.order(q.shape, k.shape, 16, 1)
-    stored(attention.forward(tg.bfloat16, 128, True, True, True), [q, k, v, 0.1275, *walk, lse, out])
+    _, told = attention.order(q.shape, k.shape, 16, 1, False)
+    stored(attention.forward(tg.bfloat16, 128, False, False, True), [q, k, v, 0.1275, *told, lse, out])
     s = q[0, 0].astype(np.float32) @ k[0, 0].astype(np.float32).T * (0.1275 * np.log(2))
-    s = np.where(np.arange(480) <= np.arange(256)[:, None] + 224, s, -np.inf)
     w = np.exp(s - s.max(1, keepdims=True))
     expected = w @ v[0, 0].astype(np.float32) / w.sum(1, keepdims=True)
     assert np.abs(out[0, 0].astype(np.float32) - expected).max() < 0.01

@@ -122,8 +122,8 @@ def attention(depth: int, causal: bool, ragged: bool = False, logs: bool = False
     q, k, v, out = (tg.zeros((2, heads, 256, depth), dtype=tg.bfloat16) for heads in (4, 2, 2, 4))
     sums = tg.zeros((2, 4, 256), dtype=tg.float32) if logs else 0
     kernel = forward(tg.bfloat16, depth, causal, ragged, logs)
-    walk = order(q.shape, k.shape, 16, 132)
-    return lowered(kernel, [q, k, v, 0.1, *walk, sums, out], (walk.blocks,), 384)
+    grid, told = order(q.shape, k.shape, 16, 132, causal)
+    return lowered(kernel, [q, k, v, 0.1, *told, sums, out], grid, 384)
 
 
 @pytest.mark.slow
@@ -162,7 +162,5 @@ def test_operands_may_share_memory() -> None:
     parts = [memory[:, :, h : h + 4].transpose((0, 2, 1, 3)) for h in (0, 4, 8)]
     kernel = forward(tg.bfloat16, 64, False, False, False)
     out = tg.zeros((2, 4, 256, 64), dtype=tg.bfloat16)
-    walk = order(parts[0].shape, parts[1].shape, 16, 132)
-    check(
-        lowered(kernel, [*parts, 0.1, *walk, 0, out], (walk.blocks,), 384), 4, "wgmma.mma_async", "stmatrix"
-    )
+    grid, told = order(parts[0].shape, parts[1].shape, 16, 132, False)
+    check(lowered(kernel, [*parts, 0.1, *told, 0, out], grid, 384), 4, "wgmma.mma_async", "stmatrix")

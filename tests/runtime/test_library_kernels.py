@@ -11,6 +11,7 @@ from pretend_driver import PretendDriver
 
 import tegula as tg
 from tegula.kernels import attention, gemm, matmul, shapes
+from tegula.kernels.attention import order
 from tegula.kernels.operands import is_aligned, reachable
 
 
@@ -76,11 +77,26 @@ def test_shares_take_memory_once(driver: PretendDriver) -> None:
 
 
 def test_blocks_share_tiles_of_queries(driver: PretendDriver) -> None:
-    for batch in (2, 8):
+    """Causal blocks have one each."""
+    for batch, causal in ((2, False), (8, False), (8, True)):
         q, k = on_gpu(batch, 6, 300, 64), on_gpu(batch, 3, 100, 64)
-        out, lse = attention(q, k, k, causal=True, return_lse=True)
+        out, lse = attention(q, k, k, causal=causal, return_lse=True)
         assert out.device == lse.device == q.device
-    assert [launch[:2] for launch in driver.launches[-2:]] == [(2 * 6 * 3, 384), (132, 384)]
+    assert [launch[0] for launch in driver.launches[-3:]] == [2 * 6 * 3, 132, 8 * 6 * 3]
+
+
+def test_causal_heads_are_worked_on_in_groups() -> None:
+    """As many as the cache holds, but enough for all blocks; queries that share keys count together."""
+
+    def grid(*queries: int, heads: int, causal: bool = True) -> tuple[int, ...]:
+        batch, _, length, depth = queries
+        return order(queries, (batch, heads, length, depth), 16, 132, causal)[0]
+
+    assert grid(4, 16, 2048, 128, heads=16) == (4, 16, 16)
+    assert grid(1, 8, 16384, 128, heads=8) == (4, 128, 2)
+    assert grid(1, 32, 8192, 128, heads=8) == (2, 64, 16)
+    assert grid(1, 7, 100, 128, heads=7) == (1, 1, 7)
+    assert grid(1, 7, 100, 128, heads=7, causal=False) == (7,)
 
 
 @pytest.mark.parametrize("columns", [70, 63, 64])

@@ -1,13 +1,13 @@
 """Attention: the softmax of the scores of one tile of keys is computed beside the product of the weights of the tile
 before with its values.
 
-Blocks are persistent: the next tile of queries and its first keys are fetched while one is finished. The keys are
-walked from the last one that counts to the first, so that only the tile that stands before the loop holds some that do
-not."""
+The keys are walked from the last one that counts to the first, so that only the tile that stands before the loop holds
+some that do not. Where all rows see as many keys, blocks are persistent: the next tile of queries and its first keys
+are fetched while one is finished. Causal tiles have a block each, which start in order, the longest first."""
 
 import math
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import tegula as tg
 from tegula.kernels.operands import empty, expect_apart, expect_shape, processors, reachable, seen
@@ -18,28 +18,12 @@ QUERIES = KEYS = 128
 STAGES = {64: 3, 128: 2}
 """Head dimensions, with how many tiles of keys and of values are in memory at once."""
 CACHED = 16 << 20
-"""Bytes of keys and values that blocks work on at a time, if they can: they are to stay in the cache that all share."""
+"""Bytes of keys and values that causal blocks work on at a time, if they can: they are to stay in the cache that all
+share."""
 LOG2E, LN2 = 1.0 / math.log(2.0), math.log(2.0)
 FAR = -1e30
 """The least that counts as the largest score of a row: relative to it the weights of a row without keys are 0, not
 NaN."""
-
-
-class Order(NamedTuple):
-    """How blocks share the tiles of queries. `full`: rounds in which all `blocks` have one, `rest`: tiles of the round
-    after them; `together`: heads that are worked on together, in `groups`; `tiles`: of each of `heads`, of which
-    `share` have the same keys; `past`: how many more of those there are than queries."""
-
-    blocks: int
-    full: int
-    rest: int
-    together: int
-    groups: int
-    tiles: int
-    heads: int
-    share: int
-    keys: int
-    past: int
 
 
 @cache
@@ -48,24 +32,6 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
     of keys may lie on it; `logs`: whether the logarithms of the sums are wanted."""
     stages = STAGES[depth]
     sums = tg.array3d[tg.float32] if logs else int
-
-    @tg.func
-    def place(r: int, block: int, blocks: int, tiles: int, together: int, groups: int):
-        """The head, and the first row, of a block's tile of round r.
-
-        Causal rows see more keys the later they are. All heads of a group have their turn with as many keys before
-        there are fewer, or more; the last group ends with the fewest. Each second round is dealt in reverse, which
-        gives blocks equal shares."""
-        if causal:
-            n = r * blocks + block + (r & 1) * (blocks - 1 - 2 * block)
-            group = n // (together * tiles)
-            n = n - group * (together * tiles)
-            i = n // together
-            j = i + ((groups - group) & 1) * (tiles - 1 - 2 * i)
-            return group * together + n - i * together, QUERIES * j
-        n = r * blocks + block
-        head = n // tiles
-        return head, QUERIES * (n - head * tiles)
 
     @tg.func
     def tiles_of_keys(row: int, keys: int, past: int):
@@ -84,8 +50,52 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         return tg.where(columns < limit, scores, -tg.inf)
 
     @tg.func
-    def finish(acc: Any, total: Any, top: Any, head: int, row: int, heads: int, lse: Any, o: Any):
-        """Store the results of a tile of queries."""
+    def fetch(
+        q: Any, k: Any, v: Any, head: int, row: int, heads: int, share: int, keys: int, past: int, pipes: Any
+    ):
+        """The queries of a tile, and the keys and values that its rows see, the last ones first."""
+        b = head // heads
+        h = head - b * heads
+        g = h // share
+        steps = tiles_of_keys(row, keys, past)
+        tg.tile_pipe_load(pipes[0], q[b, h], offset=(row, 0))
+        tg.tile_pipe_load(pipes[1], k[b, g], offset=((steps - 1) * KEYS, 0))
+        for n in range(1, steps):
+            tg.tile_pipe_load(pipes[1], k[b, g], offset=((steps - 1 - n) * KEYS, 0))
+            tg.tile_pipe_load(pipes[2], v[b, g], offset=((steps - n) * KEYS, 0))
+        tg.tile_pipe_load(pipes[2], v[b, g], offset=(0, 0))
+
+    @tg.func
+    def attend(
+        scale: float, head: int, row: int, heads: int, keys: int, past: int, pipes: Any, lse: Any, o: Any
+    ):
+        """Compute and store the results of a tile of queries."""
+        steps = tiles_of_keys(row, keys, past)
+        limit = (row + past if causal else keys) - (steps - 1) * KEYS
+        x = tg.tile_pipe_pop(pipes[0])
+        acc = tg.tile_zeros(shape=(QUERIES, depth), dtype=float)
+        s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
+        tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(pipes[1])), s)
+        s = visible(s, limit)
+        top = tg.max(tg.tile_max(s, axis=1, keepdims=True) * scale, FAR)
+        p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-top, shape=(QUERIES, KEYS))))
+        total, weights = tg.tile_sum(p, axis=1, keepdims=True), tg.tile_astype(p, dtype)
+        for n in range(steps - 1):
+            s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
+            tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(pipes[1])), s, wait=False)
+            tg.tile_matmul(weights, tg.tile_pipe_pop(pipes[2]), acc, wait=False)
+            tg.tile_matmul_wait(pending=1)
+            if ragged and n == 0:
+                s = visible(s, limit + KEYS)
+            higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
+            p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, KEYS))))
+            shrink = tg.fast.exp2(top - higher)
+            total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
+            top = higher
+            tg.tile_matmul_wait()
+            weights = tg.tile_astype(p, dtype)
+            acc = acc * tg.tile_broadcast(shrink, shape=(QUERIES, depth))
+        tg.tile_matmul(weights, tg.tile_pipe_pop(pipes[2]), acc)
         b = head // heads
         h = head - b * heads
         if logs:
@@ -101,11 +111,10 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         k: tg.array4d[dtype],
         v: tg.array4d[dtype],
         scale: float,
+        together: int,
         blocks: int,
         full: int,
         rest: int,
-        together: int,
-        groups: int,
         tiles: int,
         heads: int,
         share: int,
@@ -114,55 +123,52 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         lse: sums,
         o: tg.array4d[dtype],
     ):
-        block = tg.tid()
-        turn = block + (full & 1) * (blocks - 1 - 2 * block) if causal else block
-        rounds = full + tg.min(1, tg.max(0, rest - turn))
+        if causal:
+            # Of a group of heads all last rows start first: they see the most keys.
+            group, i, j = tg.tid()
+            first, top_row = group * together + j, QUERIES * (tiles - 1 - i)
+        else:
+            block = tg.tid()
+            rounds = full + tg.min(1, tg.max(0, rest - block))
         query_pipe = tg.tile_pipe(shape=(QUERIES, depth), dtype=dtype, stages=1)
         key_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
         value_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
-        with tg.ws(0, registers=40):
-            for r in range(rounds):
-                head, row = place(r, block, blocks, tiles, together, groups)
-                b = head // heads
-                h = head - b * heads
-                g = h // share
-                steps = tiles_of_keys(row, keys, past)
-                tg.tile_pipe_load(query_pipe, q[b, h], offset=(row, 0))
-                tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * KEYS, 0))
-                for n in range(1, steps):
-                    tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1 - n) * KEYS, 0))
-                    tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - n) * KEYS, 0))
-                tg.tile_pipe_load(value_pipe, v[b, g], offset=(0, 0))
-        with tg.ws(1, 2, registers=232):
-            for r in range(rounds):
-                head, row = place(r, block, blocks, tiles, together, groups)
-                steps = tiles_of_keys(row, keys, past)
-                limit = (row + past if causal else keys) - (steps - 1) * KEYS
-                x = tg.tile_pipe_pop(query_pipe)
-                acc = tg.tile_zeros(shape=(QUERIES, depth), dtype=float)
-                s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
-                tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s)
-                s = visible(s, limit)
-                top = tg.max(tg.tile_max(s, axis=1, keepdims=True) * scale, FAR)
-                p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-top, shape=(QUERIES, KEYS))))
-                total, weights = tg.tile_sum(p, axis=1, keepdims=True), tg.tile_astype(p, dtype)
-                for n in range(steps - 1):
-                    s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
-                    tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s, wait=False)
-                    tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc, wait=False)
-                    tg.tile_matmul_wait(pending=1)
-                    if ragged and n == 0:
-                        s = visible(s, limit + KEYS)
-                    higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
-                    p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, KEYS))))
-                    shrink = tg.fast.exp2(top - higher)
-                    total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
-                    top = higher
-                    tg.tile_matmul_wait()
-                    weights = tg.tile_astype(p, dtype)
-                    acc = acc * tg.tile_broadcast(shrink, shape=(QUERIES, depth))
-                tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc)
-                finish(acc, total, top, head, row, heads, lse, o)
+        pipes = query_pipe, key_pipe, value_pipe
+        with tg.ws(0, registers=24 if causal else 40):
+            if causal:
+                fetch(q, k, v, first, top_row, heads, share, keys, past, pipes)
+            else:
+                for r in range(rounds):
+                    n = r * blocks + block
+                    fetch(
+                        q,
+                        k,
+                        v,
+                        n // tiles,
+                        QUERIES * (n - n // tiles * tiles),
+                        heads,
+                        share,
+                        keys,
+                        past,
+                        pipes,
+                    )
+        with tg.ws(1, 2, registers=240 if causal else 232):
+            if causal:
+                attend(scale, first, top_row, heads, keys, past, pipes, lse, o)
+            else:
+                for r in range(rounds):
+                    n = r * blocks + block
+                    attend(
+                        scale,
+                        n // tiles,
+                        QUERIES * (n - n // tiles * tiles),
+                        heads,
+                        keys,
+                        past,
+                        pipes,
+                        lse,
+                        o,
+                    )
 
     return attention
 
@@ -201,25 +207,32 @@ def attention(
     kernel = forward(queries.dtype, depth, causal, ragged, return_lse)
     factor = LOG2E * (1.0 / math.sqrt(depth) if scale is None else float(scale))
     if target.size:
-        walk = order(queries.shape, keys.shape, queries.dtype.bits, processors(queries.device))
+        most = processors(queries.device)
+        grid, told = order(queries.shape, keys.shape, queries.dtype.bits, most, causal)
         inputs = [reachable(x, known) for x, known in zip((q, k, v), given.values(), strict=True)]
-        tg.launch_tiled(kernel, walk.blocks, [*inputs, factor, *walk], [lse, out])
+        tg.launch_tiled(kernel, grid, [*inputs, factor, *told], [lse, out])
     return (out, lse) if return_lse else out
 
 
 @lru_cache(maxsize=1024)
-def order(queries: tuple[int, ...], keys: tuple[int, ...], bits: int, most: int) -> Order:
-    """As many heads together as the cache holds keys and values of, but enough of them to give all blocks equal
-    shares."""
+def order(
+    queries: tuple[int, ...], keys: tuple[int, ...], bits: int, most: int, causal: bool
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The grid, and what the kernel is told of it: heads of a group; blocks, the rounds in which all of them have a
+    tile, and tiles of the round after them; tiles and heads; heads with the same keys; keys, and how many more there
+    are than queries.
+
+    A group is as many heads as the cache holds keys and values of, but has a tile for each of the `most` blocks that
+    run at a time."""
     batch, heads, length, depth = queries
-    tiles, count = math.ceil(length / QUERIES), batch * heads
+    tiles, count, share = math.ceil(length / QUERIES), batch * heads, heads // keys[1]
+    size = 2 * keys[2] * depth * bits // 8 // share
+    full_groups = [n for n in range(1, count + 1) if count % n == 0 and n * tiles >= most] or [count]
+    together = max((n for n in full_groups if n * size <= CACHED), default=full_groups[0])
     blocks = min(most, count * tiles)
-    bytes_of_one = 2 * keys[2] * depth * bits // 8 * keys[1] // heads
-    fair = [n for n in range(1, count + 1) if count % n == 0 and 2 * n * tiles >= 3 * blocks] or [count]
-    together = max((n for n in fair if n * bytes_of_one <= CACHED), default=fair[0])
-    full, rest = divmod(count * tiles, blocks)
-    share, past = heads // keys[1], keys[2] - length
-    return Order(blocks, full, rest, together, count // together, tiles, heads, share, keys[2], past)
+    grid = (count // together, tiles, together) if causal else (blocks,)
+    told = (together, blocks, *divmod(count * tiles, blocks), tiles, heads, share, keys[2], keys[2] - length)
+    return grid, told
 
 
 def _check(given: dict[str, Any], scale: float | None) -> None:
