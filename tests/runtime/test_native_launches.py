@@ -114,6 +114,7 @@ def test_launches_by_blocks(driver: Spied) -> None:
     a, b, c = arrays()
     driver.size = 72 + 32
     driver.kernels["kernel"] = lambda blocks, threads, data: None
+    add2.unload()
     for kernel, dims in ((add, 40), (add, [40]), (add2, (8, 5))):
 
         def launch(kernel: Any = kernel, dims: Any = dims) -> None:
@@ -135,6 +136,7 @@ def test_tensor_maps_travel_with_the_arguments(driver: Spied) -> None:
     driver.kernels["kernel"] = lambda blocks, threads, data: None
     driver.size = 40 * 3 + 3 * 8 + 32
     kernel = gemm.product(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
+    kernel.unload()
     sets = [[tg.zeros((64, 64), tg.bfloat16, "cuda:0") for _ in range(3)] for _ in range(3)]
     launches = [partial(tg.launch_tiled, kernel, 1, [a, b, 0, 1.0, 0.0, c]) for a, b, c in sets]
     for _ in range(8):
@@ -191,6 +193,20 @@ def test_what_it_leaves_to_python(driver: Spied) -> None:
         tg.launch(add, 1000, [a, b])
     with pytest.raises(tg.LaunchError, match="must be a list of arguments"):
         tg.launch(add, 1000, a)
+
+
+@tg.kernel
+def anything(a, b: tg.float16):
+    i = tg.tid()
+    a[i] = float(b)
+
+
+def test_parameters_that_it_does_not_take(driver: Spied) -> None:
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    anything.unload()
+    a = tg.zeros(10, device="cuda:0")
+    repeated(lambda: tg.launch(anything, 10, [a, 1.5]), 6)
+    assert anything.native is native.never and len(driver.launches) == 6
 
 
 def test_other_modes_and_captured_values(driver: Spied) -> None:

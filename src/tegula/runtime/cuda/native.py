@@ -259,11 +259,16 @@ def later(kernel: Kernel) -> Launch:
     return wait
 
 
-def _made(kernel: Kernel) -> Launch | None:
+def _made(kernel: Kernel) -> Launch:
     parameters, known = described(kernel.parameters), world()
     if parameters is None or known is None:
-        return None
+        return never
     return known.function(Table(parameters))
+
+
+def never(*arguments: Any) -> bool:
+    """The function of a kernel whose parameters machine code does not take."""
+    return False
 
 
 def learn(
