@@ -56,8 +56,7 @@ def reachable(argument: Any, known: Any) -> Any:
     unit = 8 * MAP_ALIGNMENT // known.dtype.bits
     padded = tg.empty((*outer, math.ceil(last / unit) * unit), known.dtype, known.device)
     made = padded[(*(slice(n) for n in outer), slice(last))]
-    # In the order of the argument's own library.
-    tg.copy(made, argument if isinstance(argument, tg.array) else tg.array(argument, copy=False))
+    tg.copy(made, known)
     return made
 
 

@@ -13,6 +13,8 @@ from tegula.types import DTYPES, DType, to_numpy
 
 _NAMES = {"float8_e4m3": "float8_e4m3fn"}
 """PyTorch's names of types that have another here."""
+_known: dict[Any, DType] = {}
+"""By PyTorch's types."""
 
 
 def is_tensor(value: Any) -> bool:
@@ -28,8 +30,12 @@ def torch_name(dtype: DType) -> str:
 
 def dtype_of(tensor: Any) -> DType:
     """The element type of a tensor; ValueError for one that Tegula does not have."""
-    name = str(tensor.dtype).removeprefix("torch.")
-    found = next((t for t in DTYPES.values() if torch_name(t) == name), None)
+    found = _known.get(tensor.dtype)
+    if found is None:
+        name = str(tensor.dtype).removeprefix("torch.")
+        found = next((t for t in DTYPES.values() if torch_name(t) == name), None)
+        if found is not None:
+            _known[tensor.dtype] = found
     if found is None:
         raise ValueError(f"dtype {tensor.dtype} has no counterpart; supported: {', '.join(DTYPES)}")
     return found
