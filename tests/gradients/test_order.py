@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
-from tegula.passes.gradient import check_order, split
+from tegula.passes.gradient import BUSY, Launch, check_order, split
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
@@ -129,3 +129,20 @@ def test_large_sums_are_shared_out_too() -> None:
 
     args = [tg.zeros(s, requires_grad=True) for s in ((8, 1024), 1024, (8, 1024))]
     check_order(steps_of(large, args, (8, 8), 8))
+
+
+def test_shares_are_as_many_as_a_device_holds_at_once() -> None:
+    """Few for lanes with many elements, whose sums take registers; on CPUs the same number for all."""
+
+    @tg.kernel
+    def large(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
+        i = tg.tid()
+        tg.tile_store(y[i], tg.tile_load(x[i], shape=2048) * tg.tile_load(w, shape=2048))
+
+    for kernel, width, block, held in ((weighted, 64, 32, 8), (large, 2048, 64, 5)):
+        args = [tg.zeros(s, requires_grad=True) for s in ((8, width), width, (8, width))]
+        (shares,) = steps_of(kernel, args, (8, block), block)[0].grid
+        rows, multiprocessors = 100_000, 100
+        on_gpu = Launch((rows, block), {}, BUSY * multiprocessors, True).number(shares)
+        assert 0.9 * held * multiprocessors < on_gpu <= held * multiprocessors
+        assert Launch((rows, block), {}, 32).number(shares) == 32
