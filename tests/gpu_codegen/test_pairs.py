@@ -18,8 +18,7 @@ from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.ir import Kernel, Op
 from tegula.kernels import gemm, shapes
-from tegula.ops.base import TileOp
-from tegula.ops.schedule import BulkLoad, MbarrierNew
+from tegula.ops.schedule import BulkLoad
 
 HALF = tg.bfloat16
 M, N, K = 128, 256, 64
@@ -241,13 +240,3 @@ def test_spoiled_pairs_are_not_proved(name: str) -> None:
     spoil(kernel)
     found = check_schedule(kernel, parts)
     assert (found.status, found.kind) == ("unproved", "pair") and message in found.message
-
-
-def test_a_block_by_itself_means_what_it_did() -> None:
-    """The ops of pairs change no value where blocks are by themselves, which is what the interpreter runs."""
-    kernel, _ = automatic(256, 520, 4104)
-    for op in kernel.walk():
-        if op.NAME.startswith("pair."):
-            assert isinstance(op, TileOp)
-            assert type(op).ref({}, np.array(7)) == 7  # type: ignore[attr-defined]
-    assert any(isinstance(op, MbarrierNew) and op.attrs.get("pair") for op in kernel.walk())

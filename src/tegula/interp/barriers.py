@@ -148,6 +148,12 @@ def run_load(m: Machine, op: Op, mask: Mask) -> None:
     barriers.settle(barriers.stages[stage])
 
 
+@handles("pair.end", "pair.other")
+def run_alone(m: Machine, op: Op, mask: Mask) -> Any:
+    """Blocks are by themselves."""
+    return m.env[op.operands[0]]
+
+
 @handles("bulk.put")
 def run_put(m: Machine, op: Op, mask: Mask) -> None:
     t = buffer_type(op.operands[0].type)

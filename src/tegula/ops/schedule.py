@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from tegula.ir import Effect, Op, Region, Value
 from tegula.ops.array import array_type
-from tegula.ops.base import Elementwise, TileOp, require
+from tegula.ops.base import TileOp, require
 from tegula.ops.buffer import buffer_type
 from tegula.ops.tile import tile_type
-from tegula.types import MbarrierType, NamedBarrierType, Type, bool_, int32
+from tegula.types import MbarrierType, NamedBarrierType, Type, bool_, int32, int64
 
 Attrs = Mapping[str, Any]
 
@@ -279,33 +277,34 @@ class NamedArrive(ScheduleOp):
 # Pairs of blocks ------------------------------------------------------------------------------------------------------
 
 
-class PairEnd(Elementwise):
+class _PairOp(TileOp):
+    """Base of the ops that take and give one integer."""
+
+    __slots__ = ()
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        require(
+            len(operands) == 1 and operands[0] in (int32, int64), "a number of a tile is an int32 or int64"
+        )
+        return list(operands)
+
+
+class PairEnd(_PairOp):
     """The end of a walk over numbered tiles, of which block b of G takes every G-th from the b-th on, so that the two
     blocks of a pair make equally many rounds: the operand, rounded up to an even number. A block by itself, which is
     what IR means, makes as many rounds as there are tiles for it."""
 
     __slots__ = ()
     NAME = "pair.end"
-    ARITY = 1
-    KINDS = "i"
-
-    @staticmethod
-    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        return operands[0]
 
 
-class PairOther(Elementwise):
+class PairOther(_PairOp):
     """The number of the tile that the other block of the pair works on in this round, given that of this block. Where a
     block is by itself, its own."""
 
     __slots__ = ()
     NAME = "pair.other"
-    ARITY = 1
-    KINDS = "i"
-
-    @staticmethod
-    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        return operands[0]
 
 
 BY_ONE_THREAD = (MbarrierWait, MbarrierArrive, MbarrierExpect, BulkLoad, BulkPut, BulkCommit, BulkWait)
