@@ -11,7 +11,7 @@ from math import gcd, lcm
 from typing import Any
 
 from tegula.check.counters import OPPOSITE, Rounds, counted, leaves_at_the_top, settles
-from tegula.check.forms import Form, Forms, Term, constant, depth, floor_divided, quotient, spelled
+from tegula.check.forms import Form, Forms, Term, constant, depth, floor_divided, quotient, rest_by, spelled
 from tegula.check.slices import Followed
 from tegula.check.verdict import Unproved
 from tegula.dataclass import dataclass
@@ -310,8 +310,9 @@ def _trips(span: Form, step: Form) -> Count:
         return _atom("trips", span, step)
     if by == 1 and len(span.terms) == 1 and not span.constant:
         ((term, factor),) = span.terms
-        if term.kind == "mod" and factor == 1:
-            return _trips_of_rest(*term.forms())
+        divisor = rest_by(term)
+        if divisor is not None and factor == 1:
+            return _trips_of_rest(term.parts[0], divisor)
     rounds = floor_divided(span + constant(by - 1), by)
     if rounds.number is not None:
         return _number(max(0, rounds.number))
@@ -320,12 +321,11 @@ def _trips(span: Form, step: Form) -> Count:
     return _number(times) * _atom("trips", _above(rounds) or rounds, Form(1))
 
 
-def _trips_of_rest(whole: Form, n: Form) -> Count:
+def _trips_of_rest(whole: Form, n: int) -> Count:
     """Of a loop over what a division leaves over: what a loop over all would run more often than one over n times the
     quotient, none of which runs for a negative number."""
-    assert n.number is not None
     one = Form(1)
-    return _trips(whole, one).minus(_number(n.number) * _trips(floor_divided(whole, n.number), one))
+    return _trips(whole, one).minus(_number(n) * _trips(floor_divided(whole, n), one))
 
 
 def _least(span: Form, step: Form, trips: Form, n: int) -> Count:

@@ -292,10 +292,20 @@ def most(form: Form) -> int | None:
     total = form.constant
     for term, factor in form.terms:
         numbers = [f.number for f in term.forms() if f.number is not None]
-        if not numbers or factor < 0 or term.kind not in ("min", "mod"):
+        divisor = rest_by(term)
+        if factor > 0 and divisor is not None:
+            total += factor * (divisor - 1)
+        elif factor > 0 and term.kind == "min" and numbers:
+            total += factor * min(numbers)
+        else:
             return None
-        total += factor * (min(numbers) - (term.kind == "mod"))
     return total
+
+
+def rest_by(term: Term) -> int | None:
+    """The positive number by which a term is the rest of a division."""
+    by = term.parts[1].number if term.kind == "mod" and isinstance(term.parts[1], Form) else None
+    return by if by is not None and by > 0 else None
 
 
 def depth(op: Op) -> int:

@@ -284,7 +284,7 @@ def _value_of(form: Form, known: dict[Term, int]) -> int | None:
 _KINDS = {
     "floordiv": lambda a, b: a // b if b else 0,
     "div": lambda a, b: abs(a) // b if a >= 0 else -(-a // b),
-    "mod": lambda a, b: a % b if a >= 0 else -(-a % b),
+    "mod": lambda a, b: 0 if not b else abs(a) % abs(b) if a >= 0 else -(-a % abs(b)),
     "mul": lambda a, b: a * b,
     "min": min,
     "max": max,
