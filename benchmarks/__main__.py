@@ -1,4 +1,5 @@
-"""`python -m benchmarks [--only FAMILY] [--gate] [--save NAME] [FILTER]`: run the rows whose name holds FILTER."""
+"""`python -m benchmarks [--only FAMILY] [--gate] [--save NAME] [FILTER]`: run the rows whose name holds FILTER, on
+GPUs one of several parts with | between them."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ def main(arguments: str) -> None:
     families = (gpu_cases, gpu_library, gpu_automatic, gpu_roles, gpu_gradients, gpu_latency)
     every = {k: v for family in families for k, v in family.CASES.items()}
     every |= {**gpu_cases.LAST, **gpu_library.LAST}
-    cases = {k: v for k, v in every.items() if asked["wanted"] in k and k not in asked["done"]}
+    parts = asked["wanted"].split("|")
+    cases = {k: v for k, v in every.items() if any(part in k for part in parts) and k not in asked["done"]}
     tell({"device": device(), "cases": list(cases)})
     for name, case in cases.items():
         rows = measured(name, case)
