@@ -86,8 +86,7 @@ class TileMatmul(TileOp):
 
 class TileMatmulWait(TileOp):
     """Waits until all products in flight but the last `pending` (attribute) are complete. Operands: the accumulators
-    of the products in flight; results: the same tiles after the wait. Attribute `beside`: what stands between the
-    products and the wait is computed while they are in flight, though it takes registers."""
+    of the products in flight; results: the same tiles after the wait."""
 
     __slots__ = ()
     NAME = "tile.matmul_wait"
