@@ -82,7 +82,7 @@ def product(dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precis
         width = (c.shape[across + 1] + columns - 1) // columns
         # What lies outside the operands is 0.
         steps = (a.shape[1] + depth * splits - 1) // (depth * splits)
-        with tg.role("fetch", warp_groups=1, registers=40):
+        with tg.role("fetch", warp_groups=1, registers=40 if swapped else 24):
             for i, j in tg.persistent_tiles((height, width * splits), raster=RASTER):
                 first = j // width * steps if splits > 1 else 0
                 column = j % width * columns if splits > 1 else j * columns
@@ -92,7 +92,7 @@ def product(dtype: Any, tile: Tile, transposed: bool, epilogue: Epilogue, precis
                         tg.tile_pipe_load(right, b, offset=(column, (first + k) * depth))
                     else:
                         tg.tile_pipe_load(right, b, offset=((first + k) * depth, column))
-        with tg.role("multiply", warp_groups=groups, registers=232):
+        with tg.role("multiply", warp_groups=groups, registers=232 if swapped else 240):
             for i, j in tg.persistent_tiles((height, width * splits), raster=RASTER):
                 total = tg.tile_zeros(shape=sums, dtype=tg.float32)
                 for _k in range(steps):
@@ -194,7 +194,9 @@ def matmul(
     precision = precision if left.dtype == tg.float32 else "default"
     if tile is None:
         blocks = processors(left.device)
-        machine = cpu(blocks) if left.device.is_cpu else Machine(blocks)
+        machine = (
+            cpu(blocks) if left.device.is_cpu else Machine(blocks).reading(left.strides[0], right.strides[0])
+        )
         ways, size = candidates(left.dtype, crowded, precision), left.dtype.bits / 8
         tile = choose(m, n, depth, size, speed(left.dtype, precision), ways, machine)
     if not transpose_b and (left.dtype.bits == 8 or precision == "tf32") and not left.device.is_cpu:

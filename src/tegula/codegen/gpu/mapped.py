@@ -16,7 +16,7 @@ from tegula.ops.convert import Cast
 from tegula.ops.tile import TileMap
 from tegula.types import ElementType, TileType, components, scalar_of
 
-TOGETHER = 6
+TOGETHER = 8
 """Elements of a tile that a thread computes side by side where it divides."""
 Given = Sequence[Sequence[Components]]
 """The arguments of a region, for each register."""
