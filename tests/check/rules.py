@@ -9,14 +9,26 @@ from typing import Any
 from unittest.mock import patch
 
 from disguises import kernel
-from schedules import Spoil, chain, change, gemm, lowered_late, on_top, registers, two_producers, verdict
+from schedules import (
+    Spoil,
+    chain,
+    change,
+    gemm,
+    lowered,
+    lowered_late,
+    on_top,
+    registers,
+    two_producers,
+    verdict,
+)
 
 from tegula.check import limits, machine, schedule
 from tegula.check.machine import Run
 from tegula.check.memory import Memory
 from tegula.check.unroll import Program
 from tegula.check.verdict import Refuted
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
+from tegula.runtime.check import PACKED
 
 CORPUS = Path(__file__).parent / "corpus"
 MADE = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers": registers}
@@ -69,6 +81,7 @@ class Order(Rule):
         return patch.object(Memory, "_after", _only(self.instead))
 
 
+PAIR = "blocks of a pair that make other rounds"
 LATE = "a product of registers goes on in the next round"
 
 RULES: dict[str, Rule] = {
@@ -99,6 +112,7 @@ RULES: dict[str, Rule] = {
     ),
     "products are waited for": Rule(Program, "_fly", ("in-flight",), None, "gemm: result used in flight"),
     "registers are read in the round": Rule(Program, "_settled", (), None, LATE),
+    "pairs of blocks do the same": Rule(schedule, "check_pairs", (), None, PAIR),
     "control flow is uniform": Rule(schedule._Check, "_uniform", (), None, "17: some threads of a role wait"),
     "everything was reached": Rule(schedule._Check, "_covered", (), None, "a bound that no launch leads to"),
     "roles count alike": Rule(schedule, "check_counts", (), None, "counts that differ far away"),
@@ -143,6 +157,15 @@ SPOILS: dict[str, Spoil] = {
 }
 
 
+def one_round_less() -> Any:
+    """Blocks fetch tiles for each other, as many rounds as each has tiles of its own."""
+    made, parts = lowered(gemm(), arrays=replace(PACKED, align=16))
+    for op in made.walk():
+        if op.NAME == "for" and op.operands[1].owner.NAME == "pair.end":  # type: ignore[union-attr]
+            op.operands[1] = op.operands[1].owner.operands[0]  # type: ignore[union-attr]
+    return schedule.check_schedule(made, parts)
+
+
 def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
     """Wrong schedules: the kind of fault, and what checks them."""
     mutants, impossible = importlib.import_module("test_mutants"), importlib.import_module("test_impossible")
@@ -163,6 +186,7 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         found[f"corpus {path.stem}"] = (names["KIND"], lambda text=names["WRONG"]: kernel(text).check())
     for name, spoil in SPOILS.items():
         found[name] = ("budget", lambda spoil=spoil: verdict(gemm(), spoil))
+    found[PAIR] = ("pair", one_round_less)
     found[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
     for name, (kind, text) in TEXTS.items():
         found[name] = (kind, lambda text=text: kernel(text).check())

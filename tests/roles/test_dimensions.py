@@ -63,3 +63,25 @@ def test_all_elements_come_through(shape: tuple[int, ...]) -> None:
     x = small_integers(*whole)
     _, y = agree(copying(shape), [x, tg.zeros(whole), 5], 1)
     assert np.array_equal(y, 2 * x.numpy())
+
+
+@tg.kernel
+def shifted(x: tg.array2d[tg.float16], y: tg.array2d[tg.float16], column: int):
+    pipe = tg.tile_pipe(shape=(2, 16), dtype=tg.float16, stages=2)
+    with tg.ws(0):
+        for k in range(4):
+            tg.tile_pipe_load(pipe, x, offset=(2 * k, column))
+    with tg.ws(1):
+        for k in range(4):
+            tg.tile_store(y, tg.tile_pipe_pop(pipe), offset=(2 * k, column))
+
+
+@pytest.mark.parametrize("column", [0, 1, 2, 4, 7, 8, 30])
+def test_tiles_start_anywhere_in_rows(column: int) -> None:
+    """Bulk copies cannot."""
+    x = tg.array(np.arange(8 * 64).reshape(8, 64) % 97, dtype=tg.float16)
+    y = tg.full((8, 64), -1.0, dtype=tg.float16)
+    tg.launch_tiled(shifted, dim=1, inputs=[x, y, column])
+    wanted = np.full((8, 64), -1.0, np.float16)
+    wanted[:, column : column + 16] = x.numpy()[:, column : column + 16]
+    assert np.array_equal(y.numpy(), wanted)

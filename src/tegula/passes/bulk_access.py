@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 
 from tegula.dataclass import dataclass
 from tegula.ir import Kernel, Op, Value
@@ -12,6 +12,7 @@ from tegula.ops.base import TileOp
 from tegula.ops.roles import PipeLoad, pipe_type
 from tegula.ops.scalar import Const
 from tegula.ops.tile import TileAtomic
+from tegula.passes.divisors import divides
 from tegula.passes.overlap import array_root
 from tegula.target import CudaTarget
 from tegula.types import ArrayType, BufType, PipeType, TileType, components, element_bytes, int32
@@ -64,13 +65,15 @@ def may_swizzle(tile: Tile) -> bool:
 
 def bulk_loadable(kernel: Kernel, target: CudaTarget, op: PipeLoad, swizzled: bool) -> bool:
     """Whether a load of a pipe can be a bulk copy."""
-    return _fits(kernel, target, op.operands[1:], boxes(pipe_type(op.operands[0].type), swizzled), "read")
+    box, promised = boxes(pipe_type(op.operands[0].type), swizzled), bool(op.attrs.get("aligned"))
+    return _fits(kernel, target, op.operands[1:], box, "read", promised)
 
 
 def bulk_storable(kernel: Kernel, target: CudaTarget, op: Op, piece: TileType) -> bool:
     """Whether a store of a tile, or an addition to an array, can be bulk copies of swizzled pieces."""
     kind = "atomic" if isinstance(op, TileAtomic) else "write"
-    return _fits(kernel, target, [op.operands[0], *op.operands[2:]], boxes(piece, True), kind)
+    promised = bool(op.attrs.get("aligned"))
+    return _fits(kernel, target, [op.operands[0], *op.operands[2:]], boxes(piece, True), kind, promised)
 
 
 def bulk_reachable(
@@ -80,7 +83,10 @@ def bulk_reachable(
     return _fits(kernel, target, place, boxes(tile, swizzled), kind)
 
 
-def _fits(kernel: Kernel, target: CudaTarget, place: Sequence[Value], box: Boxes, kind: str) -> bool:
+def _fits(
+    kernel: Kernel, target: CudaTarget, place: Sequence[Value], box: Boxes, kind: str, promised: bool = False
+) -> bool:
+    """`promised`: the kernel says that the place is aligned, which is checked when it runs."""
     array, *offsets = place
     parameter = array_root(array)
     access = kernel.access[kernel.params.index(parameter)]
@@ -95,7 +101,19 @@ def _fits(kernel: Kernel, target: CudaTarget, place: Sequence[Value], box: Boxes
         and box.row_bytes % UNIT_BYTES == 0
         and all(n <= MOST_LENGTH for n in box.shape)
         and _only(kernel, parameter, kind)
+        and (promised or _is_aligned(array, offsets))
     )
+
+
+def _is_aligned(array: Value, offsets: Sequence[Value]) -> bool:
+    """Whether a tile starts at a multiple of `UNIT_BYTES` in a row: the device stops at a copy that does not."""
+    assert isinstance(array.type, ArrayType)
+    return divides(unit_of(array.type), offsets[-1])
+
+
+def unit_of(array: ArrayType) -> int:
+    """Elements of `UNIT_BYTES`."""
+    return UNIT_BYTES // gcd(UNIT_BYTES, element_bytes(array.dtype))
 
 
 def leading_indices(array: Value) -> list[Value] | None:

@@ -101,7 +101,8 @@ def _check_copy(kernel: Kernel, target: CudaTarget, op: Op) -> None:
         help = (
             f"'{name}' must be packed, aligned to 16 bytes, and only be "
             f"{'read' if isinstance(op, BulkLoad) else 'written'} by the kernel; rows of the tile are multiples of 16 "
-            "bytes, and no dimension is longer than 256"
+            "bytes and start at such multiples in rows of the array, as the way the offset is computed shows, and no "
+            "dimension is longer than 256"
         )
         raise BulkAccess(op.loc, what=f"{called}: no bulk copy can do this to '{name}'", help=help)
 

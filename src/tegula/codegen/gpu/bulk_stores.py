@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from tegula.codegen.gpu.control import when
 from tegula.codegen.gpu.maps import BITS
 from tegula.codegen.gpu.schedule import (
+    as_promised,
     asm,
     elected,
     fence_async,
@@ -44,7 +45,7 @@ def bulk_store(s: GpuState, op: Op) -> None:
     down_at = code.emit(f"mul i32 {s.first(f'udiv i32 {number}, {writer.across}')}, {high}")
     across_at = code.emit(f"mul i32 {s.first(f'urem i32 {number}, {writer.across}')}, {wide}")
     top = code.emit(f"add i32 {s.scalar(where[0])}, {down_at}")
-    left = code.emit(f"add i32 {s.scalar(where[1])}, {across_at}")
+    left = code.emit(f"add i32 {as_promised(s, op, array, s.scalar(where[1]))}, {across_at}")
     adds = bool(op.attrs.get("adds"))
     elements = scalar_of(t.dtype).name if adds else BITS
     map_at = tensor_map(s, array, (rows, columns), view.row_bytes, elements)  # type: ignore[attr-defined]

@@ -10,12 +10,12 @@ from tegula.errors import InternalError
 from tegula.ir import Op, Value
 from tegula.ops.roles import WARP
 from tegula.ops.schedule import BulkLoad, arrivals_at
-from tegula.passes.bulk_access import boxes, halved, leading_indices
+from tegula.passes.bulk_access import boxes, halved, leading_indices, unit_of
 from tegula.passes.name_barriers import named_barriers
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT, MBARRIER_BYTES
 from tegula.passes.promote_buffers import root
-from tegula.types import BufType, scalar_of
+from tegula.types import ArrayType, BufType, scalar_of
 
 
 def shared_address(s: GpuState, pointer: str) -> str:
@@ -165,6 +165,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     barrier = _address(s, barriers, stage)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
     offsets = [s.scalar(v) for v in op.offsets]
+    offsets[-1] = as_promised(s, op, array, offsets[-1])
     # Boxes lie below each other if they are narrower than the tile in no way.
     along = 0 if paired and box.shape[-1] == t.shape[-1] else len(offsets) - 1
 
@@ -205,6 +206,13 @@ def _start_load(
         text = f"{{ .reg .b16 M; mov.b16 M, 3; {text[:-1].replace(kind, f'{kind}.multicast::cluster')}, M; }}"
     operands = [("r", "i32", to), ("l", "i64", map_at), ("r", "i32", barrier)]
     asm(s, text, [*operands, *(("r", "i32", c) for c in place)])
+
+
+def as_promised(s: GpuState, op: Op, array: Value, offset: str) -> str:
+    """The offset of a copy in a row. If the kernel promises that it is aligned, and has been told where it is not, the
+    copy starts where it can: else the device would stop before anyone hears of it."""
+    assert isinstance(array.type, ArrayType)
+    return s.code.emit(f"and i32 {offset}, -{unit_of(array.type)}") if op.attrs.get("aligned") else offset
 
 
 def _check_alignment(s: GpuState, buffer: Value) -> None:

@@ -1,0 +1,59 @@
+"""Bulk copies start at multiples of 16 bytes in the rows of an array: where that is not sure, threads copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_code import assembled, lowered
+
+import tegula as tg
+from tegula.runtime.launch import block_size
+
+half = tg.float16
+N = 16
+PLACES: dict[str, tuple[str, bool]] = {
+    "a constant": ("24", True),
+    "a constant between": ("20", False),
+    "an argument": ("column", False),
+    "a multiple of an argument": ("column * 8", True),
+    "half a unit times an argument": ("column * 4", False),
+    "a shifted argument": ("(column << 3) + 8", True),
+    "the index of a loop": ("k", True),
+    "a product with the index of a loop": ("column * k + 16", True),
+    "a number that is carried": ("carried", True),
+    "the less of two multiples": ("tg.min(k, column * 16)", True),
+    "a quotient": ("column * 8 // 2", False),
+    "a length": ("x.shape[1] - 16", False),
+}
+TEXT = """def copying(x: tg.array2d[half], y: tg.array2d[half], column: int):
+    pipe = tg.tile_pipe(shape=(2, N), dtype=half, stages=2)
+    with tg.ws(0):
+        carried = 8
+        for k in range(0, 64, 8):
+            tg.tile_pipe_load(pipe, x, offset=(0, {place}){promise})
+            carried += 16
+    with tg.ws(1):
+        for k in range(0, 64, 8):
+            tg.tile_store(y, tg.tile_pipe_pop(pipe))
+"""
+
+
+def code(place: str, promise: str = "") -> str:
+    text, names = TEXT.format(place=place, promise=promise), dict[str, Any](tg=tg, half=half, N=N)
+    exec(text, names)
+    kernel = tg.kernel(source=text)(names["copying"])
+    args = [tg.zeros((2, 128), dtype=half), tg.zeros((2, N), dtype=half), 3]
+    return assembled(lowered(kernel, args, (1,), block_size(kernel, None, args)))[0]
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_who_copies(name: str) -> None:
+    place, bulk = PLACES[name]
+    assert ("cp.async.bulk.tensor" in code(place)) == bulk
+
+
+def test_a_promise_is_taken_where_the_copy_can_start() -> None:
+    text = code("column", ", aligned=True")
+    assert "cp.async.bulk.tensor" in text
+    assert "-8;" in text  # the offset is cut to a multiple of 8 elements
