@@ -49,62 +49,6 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
             return tg.where(columns <= rows + limit, scores, -tg.inf)
         return tg.where(columns < limit, scores, -tg.inf)
 
-    @tg.func
-    def fetch(
-        q: Any, k: Any, v: Any, head: int, row: int, heads: int, share: int, keys: int, past: int, pipes: Any
-    ):
-        """The queries of a tile, and the keys and values that its rows see, the last ones first."""
-        b = head // heads
-        h = head - b * heads
-        g = h // share
-        steps = tiles_of_keys(row, keys, past)
-        tg.tile_pipe_load(pipes[0], q[b, h], offset=(row, 0))
-        tg.tile_pipe_load(pipes[1], k[b, g], offset=((steps - 1) * KEYS, 0))
-        for n in range(1, steps):
-            tg.tile_pipe_load(pipes[1], k[b, g], offset=((steps - 1 - n) * KEYS, 0))
-            tg.tile_pipe_load(pipes[2], v[b, g], offset=((steps - n) * KEYS, 0))
-        tg.tile_pipe_load(pipes[2], v[b, g], offset=(0, 0))
-
-    @tg.func
-    def attend(
-        scale: float, head: int, row: int, heads: int, keys: int, past: int, pipes: Any, lse: Any, o: Any
-    ):
-        """Compute and store the results of a tile of queries."""
-        steps = tiles_of_keys(row, keys, past)
-        limit = (row + past if causal else keys) - (steps - 1) * KEYS
-        x = tg.tile_pipe_pop(pipes[0])
-        acc = tg.tile_zeros(shape=(QUERIES, depth), dtype=float)
-        s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
-        tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(pipes[1])), s)
-        s = visible(s, limit)
-        top = tg.max(tg.tile_max(s, axis=1, keepdims=True) * scale, FAR)
-        p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-top, shape=(QUERIES, KEYS))))
-        total, weights = tg.tile_sum(p, axis=1, keepdims=True), tg.tile_astype(p, dtype)
-        for n in range(steps - 1):
-            s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
-            tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(pipes[1])), s, wait=False)
-            tg.tile_matmul(weights, tg.tile_pipe_pop(pipes[2]), acc, wait=False)
-            tg.tile_matmul_wait(pending=1)
-            if ragged and n == 0:
-                s = visible(s, limit + KEYS)
-            higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
-            p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, KEYS))))
-            shrink = tg.fast.exp2(top - higher)
-            total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
-            top = higher
-            tg.tile_matmul_wait()
-            weights = tg.tile_astype(p, dtype)
-            acc = acc * tg.tile_broadcast(shrink, shape=(QUERIES, depth))
-        tg.tile_matmul(weights, tg.tile_pipe_pop(pipes[2]), acc)
-        b = head // heads
-        h = head - b * heads
-        if logs:
-            log = tg.where(total > 0.0, tg.log(total) + top * LN2, -tg.inf)
-            tg.tile_store(lse[b, h], tg.tile_reshape(log, shape=QUERIES), offset=row)
-        share = tg.where(total > 0.0, 1.0 / total, 0.0)
-        result = acc * tg.tile_broadcast(share, shape=(QUERIES, depth))
-        tg.tile_store(o[b, h], tg.tile_astype(result, dtype), offset=(row, 0))
-
     @tg.kernel
     def attention(
         q: tg.array4d[dtype],
@@ -126,49 +70,65 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
         if causal:
             # Of a group of heads all last rows start first: they see the most keys.
             group, i, j = tg.tid()
-            first, top_row = group * together + j, QUERIES * (tiles - 1 - i)
+            n, rounds = (group * together + j) * tiles + tiles - 1 - i, 1
         else:
-            block = tg.tid()
-            rounds = full + tg.min(1, tg.max(0, rest - block))
+            n = tg.tid()
+            rounds = full + tg.min(1, tg.max(0, rest - n))
         query_pipe = tg.tile_pipe(shape=(QUERIES, depth), dtype=dtype, stages=1)
         key_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
         value_pipe = tg.tile_pipe(shape=(KEYS, depth), dtype=dtype, stages=stages)
-        pipes = query_pipe, key_pipe, value_pipe
         with tg.ws(0, registers=24 if causal else 40):
-            if causal:
-                fetch(q, k, v, first, top_row, heads, share, keys, past, pipes)
-            else:
-                for r in range(rounds):
-                    n = r * blocks + block
-                    fetch(
-                        q,
-                        k,
-                        v,
-                        n // tiles,
-                        QUERIES * (n - n // tiles * tiles),
-                        heads,
-                        share,
-                        keys,
-                        past,
-                        pipes,
-                    )
+            for r in range(rounds):
+                head = (n + r * blocks) // tiles
+                row = QUERIES * (n + r * blocks - head * tiles)
+                b = head // heads
+                h = head - b * heads
+                g = h // share
+                steps = tiles_of_keys(row, keys, past)
+                tg.tile_pipe_load(query_pipe, q[b, h], offset=(row, 0))
+                tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * KEYS, 0))
+                for m in range(1, steps):
+                    tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1 - m) * KEYS, 0))
+                    tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - m) * KEYS, 0))
+                tg.tile_pipe_load(value_pipe, v[b, g], offset=(0, 0))
         with tg.ws(1, 2, registers=240 if causal else 232):
-            if causal:
-                attend(scale, first, top_row, heads, keys, past, pipes, lse, o)
-            else:
-                for r in range(rounds):
-                    n = r * blocks + block
-                    attend(
-                        scale,
-                        n // tiles,
-                        QUERIES * (n - n // tiles * tiles),
-                        heads,
-                        keys,
-                        past,
-                        pipes,
-                        lse,
-                        o,
-                    )
+            for r in range(rounds):
+                head = (n + r * blocks) // tiles
+                row = QUERIES * (n + r * blocks - head * tiles)
+                steps = tiles_of_keys(row, keys, past)
+                limit = (row + past if causal else keys) - (steps - 1) * KEYS
+                x = tg.tile_pipe_pop(query_pipe)
+                acc = tg.tile_zeros(shape=(QUERIES, depth), dtype=float)
+                s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
+                tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s)
+                s = visible(s, limit)
+                top = tg.max(tg.tile_max(s, axis=1, keepdims=True) * scale, FAR)
+                p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-top, shape=(QUERIES, KEYS))))
+                total, weights = tg.tile_sum(p, axis=1, keepdims=True), tg.tile_astype(p, dtype)
+                for m in range(steps - 1):
+                    s = tg.tile_zeros(shape=(QUERIES, KEYS), dtype=float)
+                    tg.tile_matmul(x, tg.tile_transpose(tg.tile_pipe_pop(key_pipe)), s, wait=False)
+                    tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc, wait=False)
+                    tg.tile_matmul_wait(pending=1)
+                    if ragged and m == 0:
+                        s = visible(s, limit + KEYS)
+                    higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True) * scale)
+                    p = tg.fast.exp2(tg.fma(s, scale, tg.tile_broadcast(-higher, shape=(QUERIES, KEYS))))
+                    shrink = tg.fast.exp2(top - higher)
+                    total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
+                    top = higher
+                    tg.tile_matmul_wait()
+                    weights = tg.tile_astype(p, dtype)
+                    acc = acc * tg.tile_broadcast(shrink, shape=(QUERIES, depth))
+                tg.tile_matmul(weights, tg.tile_pipe_pop(value_pipe), acc)
+                b = head // heads
+                h = head - b * heads
+                if logs:
+                    log = tg.where(total > 0.0, tg.log(total) + top * LN2, -tg.inf)
+                    tg.tile_store(lse[b, h], tg.tile_reshape(log, shape=QUERIES), offset=row)
+                inverse = tg.where(total > 0.0, 1.0 / total, 0.0)
+                result = acc * tg.tile_broadcast(inverse, shape=(QUERIES, depth))
+                tg.tile_store(o[b, h], tg.tile_astype(result, dtype), offset=(row, 0))
 
     return attention
 
