@@ -111,8 +111,9 @@ def fast(t: Any):
     return tg.fast.exp2(t)
 
 
-def attention(power: Any) -> Any:
-    """softmax(scale * Q @ K.T) @ V for heads of 128; `power`: of e, or of 2 if the scale holds the logarithm."""
+def attention(power: Any, causal: bool = False) -> Any:
+    """softmax(scale * Q @ K.T) @ V for heads of 128; `power`: of e, or of 2 if the scale holds the logarithm; `causal`:
+    each row sees the keys up to its own."""
 
     @tg.kernel
     def forward(
@@ -123,11 +124,15 @@ def attention(power: Any) -> Any:
         top = tg.tile_full(shape=(ROWS, 1), value=FAR, dtype=float)
         total = tg.tile_zeros(shape=(ROWS, 1), dtype=float)
         acc = tg.tile_zeros(shape=(ROWS, DEPTH), dtype=float)
-        for n in range(K.shape[1] // ROWS):
+        rows = tg.tile_reshape(tg.tile_arange(ROWS, dtype=int), shape=(ROWS, 1)) + i * ROWS
+        for n in range(i + 1 if causal else K.shape[1] // ROWS):
             k = tg.tile_load(K[h], shape=(ROWS, DEPTH), offset=(n * ROWS, 0))
             s = tg.tile_zeros(shape=(ROWS, ROWS), dtype=float)
             tg.tile_matmul(q, tg.tile_transpose(k), s)
             s = s * scale
+            if causal:
+                columns = tg.tile_reshape(tg.tile_arange(ROWS, dtype=int), shape=(1, ROWS)) + n * ROWS
+                s = tg.where(columns <= rows, s, -tg.inf)
             higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
             p = power(s - tg.tile_broadcast(higher, shape=(ROWS, ROWS)))
             shrink = power(top - higher)
@@ -144,3 +149,4 @@ def attention(power: Any) -> Any:
 
 
 EXACT_ATTENTION, ATTENTION = attention(exact), attention(fast)
+EXACT_CAUSAL, CAUSAL = attention(exact, True), attention(fast, True)

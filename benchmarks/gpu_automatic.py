@@ -78,14 +78,17 @@ def product_name(m: int, n: int, k: int, what: str) -> str:
     return f"automatic {what} bfloat16 {m}x{n}x{k}"
 
 
-def attention(size: str, exact: bool, threshold: float | None) -> Iterator[Row]:
-    """Heads of 128, all keys."""
+def attention(size: str, exact: bool, causal: bool, threshold: float | None) -> Iterator[Row]:
+    """Heads of 128, all keys or those up to each row's own."""
     heads, length = ATTENTIONS[size]
     shape = (heads, length, 128)
     q, k, v = ([random(shape, "bfloat16", seed + 9 * which) for seed in range(SETS)] for which in range(3))
     o = [poisoned(t) for t in q]
     scale = 1 / math.sqrt(128) * (1 if exact else math.log2(math.e))
-    kernel = kernels.EXACT_ATTENTION if exact else kernels.ATTENTION
+    full, half = (
+        (kernels.EXACT_ATTENTION, kernels.EXACT_CAUSAL) if exact else (kernels.ATTENTION, kernels.CAUSAL)
+    )
+    kernel = half if causal else full
     arrays = [[*map(ours, each)] for each in zip(q, k, v, o, strict=True)]
 
     def run(i: int) -> None:
@@ -93,18 +96,18 @@ def attention(size: str, exact: bool, threshold: float | None) -> Iterator[Row]:
 
     def peer(i: int) -> torch.Tensor:
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            return scaled_dot_product_attention(q[i][None], k[i][None], v[i][None])
+            return scaled_dot_product_attention(q[i][None], k[i][None], v[i][None], is_causal=causal)
 
     run(0)
-    error = max(relative_error(o[0][h], attended(q[0][h], k[0][h], v[0][h], False)) for h in (0, -1))
+    error = max(relative_error(o[0][h], attended(q[0][h], k[0][h], v[0][h], causal)) for h in (0, -1))
     yield compared(
-        attention_name(size, exact), run, {"cuDNN": peer}, SETS, error, "bfloat16", threshold,
-        4 * heads * length**2 * 128 / 1e12, "TFLOP/s", note=scheduled(kernel),
+        attention_name(size, exact, causal), run, {"cuDNN": peer}, SETS, error, "bfloat16", threshold,
+        (2 if causal else 4) * heads * length**2 * 128 / 1e12, "TFLOP/s", note=scheduled(kernel),
     )  # fmt: skip
 
 
-def attention_name(size: str, exact: bool) -> str:
-    return f"automatic attention bfloat16 {size}, {'tg.exp' if exact else 'tg.fast.exp2'}"
+def attention_name(size: str, exact: bool, causal: bool) -> str:
+    return f"automatic attention bfloat16 {size}{' causal' if causal else ''}, {'tg.exp' if exact else 'tg.fast.exp2'}"
 
 
 PRODUCTS: tuple[tuple[str, Any, float | None, Activation | None], ...] = (
@@ -131,9 +134,10 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         for shape in shapes
     },
     **{
-        attention_name(size, exact): partial(attention, size, exact, None if exact else 0.6)
+        attention_name(size, exact, causal): partial(attention, size, exact, causal, None if exact else 0.6)
         for size in ATTENTIONS
         for exact in (False, True)
+        for causal in (False, True)
     },
 }
 """By name, in order; each yields its row."""
