@@ -163,8 +163,9 @@ BY_HAND = {
 @pytest.mark.parametrize("name", BY_HAND)
 @pytest.mark.parametrize("n", [0, 1, 7])
 def test_schedules_by_hand_in_many_orders(name: str, n: int) -> None:
-    made, parts = lowered(getattr(by_hand, name))
-    assert failure(ready(made, parts), [*BY_HAND[name], n], (1, parts.threads), ORDERS) == ""
+    grid = (1, 1) if name == "product" else (1,)
+    made, parts = lowered(getattr(by_hand, name), len(grid) + 1)
+    assert failure(ready(made, parts), [*BY_HAND[name], n], (*grid, parts.threads), ORDERS) == ""
 
 
 @pytest.mark.parametrize(
