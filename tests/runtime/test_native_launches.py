@@ -27,7 +27,7 @@ from tegula.kernels.shapes import Tile
 from tegula.runtime.cuda import interop, native
 from tegula.runtime.cuda.context import context
 from tegula.runtime.cuda.driver import PROTOTYPES, install
-from tegula.runtime.cuda.launch import CONFIGURATION
+from tegula.runtime.cuda.launch import CONFIGURATION, EARLY, EARLY_PAIRS, PAIRS
 
 Seen = tuple[bytes, int, bytes]
 """What the driver is given: the configuration, the function, the bytes of the arguments."""
@@ -512,6 +512,12 @@ def test_tensors(driver: Spied, torch: Any) -> None:
     assert is_native(add, 1000, None, [Described(a.view(tg.uint32)), *tensors[1:]]) is False
     assert is_native(add, 1000, None, [Described(a.reshape((10, 100))), *tensors[1:]]) is False
     assert is_native(add, 1000, None, [tensors[0], tensors[1], tensors[1]]) is False
+
+
+def test_launches_that_do_not_start_early_keep_their_other_attributes() -> None:
+    """As machine code takes them: all but the first."""
+    assert PAIRS == (EARLY_PAIRS[0] + launcher.ATTRIBUTE_BYTES, EARLY_PAIRS[1] - 1)
+    assert EARLY == (EARLY_PAIRS[0], 1)
 
 
 def test_the_stream_of_tensors(driver: Spied, torch: Any) -> None:

@@ -139,11 +139,16 @@ def _groups(
     return sorted((tuple(sorted(g, key=order.__getitem__)) for g in found), key=lambda g: order[g[-1]])
 
 
+OUT_OF_REACH = (
+    "no tensor map describes the array that this loads from, or tiles may start between 16 bytes of its rows"
+)
+
+
 def _check_copies(kernel: Kernel, target: CudaTarget, products: Sequence[Product]) -> None:
     """Declined for operands that no bulk copy can fetch."""
     for op in (op for p in products for op in (*p.left, *p.right)):
         if not _copyable(kernel, target, loaded(op), isinstance(op, TileLoad)):
-            raise Declined("no tensor map describes the array that this loads from", loaded(op).loc)
+            raise Declined(OUT_OF_REACH, loaded(op).loc)
 
 
 def _copyable(kernel: Kernel, target: CudaTarget, load: Op, swizzled: bool) -> bool:
