@@ -33,7 +33,7 @@ Activation = Callable[[torch.Tensor], torch.Tensor]
 def product(
     m: int, n: int, k: int, what: str, kernel: Any, threshold: float | None, after: Activation | None = None
 ) -> Iterator[Row]:
-    """bfloat16 operands; the peer rounds to the type of our result too."""
+    """bfloat16 operands; the peer's result has the type of ours."""
     turned, wide = kernel is kernels.int8_weights, kernel is kernels.tile_gemm
     converted, shape = turned or kernel is kernels.CONVERTED, (n, k) if turned else (k, n)
     a = [random((m, k), "bfloat16", seed) for seed in range(SETS)]
@@ -41,7 +41,7 @@ def product(
     narrow = [t.to(torch.bfloat16).T if turned else t.to(torch.bfloat16) for t in b]
     dtype = torch.float32 if wide else torch.bfloat16
     c = [torch.full((m, n), float("nan"), device="cuda", dtype=dtype) for _ in range(SETS)]
-    d = [torch.empty((m, n), device="cuda", dtype=torch.bfloat16) for _ in range(SETS)]
+    d = [torch.empty((m, n), device="cuda", dtype=dtype) for _ in range(SETS)]
     arrays = [[*map(ours, each)] for each in zip(a, b, c, strict=True)]
     grid = (math.ceil(m / TILE[0]), math.ceil(n / TILE[1]))
 
@@ -49,13 +49,16 @@ def product(
         tg.launch_tiled(kernel, grid, arrays[i], block_dim=kernels.THREADS)
 
     def peer(i: int) -> torch.Tensor:
+        if wide:
+            return torch.mm(a[i], narrow[i], out_dtype=dtype, out=d[i])
         made = torch.matmul(a[i], narrow[i], out=d[i])
         return made if after is None else after(made)
 
     run(0)
     wanted = a[0].double() @ narrow[0].double()
     error = relative_error(c[0], wanted if after is None else after(wanted))
-    name = "torch.matmul" if after is None else "torch.matmul and activation"
+    name = "torch.mm to float32" if wide else "torch.matmul"
+    name += "" if after is None else " and activation"
     yield compared(
         product_name(m, n, k, what), run, {name: peer}, SETS, error, "bfloat16", threshold,
         2 * m * n * k / 1e12, "TFLOP/s", note=scheduled(kernel),
