@@ -149,7 +149,7 @@ class Counter:
             if then == other:
                 return then
             lasting = settles(op, self.few)
-            if lasting is not None:
+            if lasting is not None and then.minus(other).growing(self.few) == NOTHING:
                 return then if lasting else other
             holds = self.condition(op.operands[0])
             return holds * then + holds.negated() * other
@@ -217,7 +217,7 @@ class Counter:
         trips = _trips(span, step)
         found = [self._some_rounds(loop, frozenset({one}), span, step) for one in inside]
         growing = [count.growing(self.few) for count in found]
-        if NOTHING in growing:
+        if NOTHING in growing and all(atom[0] in BOUNDED for atom, _ in inside):
             return _atom("some", span, step, inside)
         if all(count == trips.growing(self.few) for count in growing):
             return trips.minus(_atom("some", span, step, inside))

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, islice, product
+from zlib import crc32
 
 from tegula.check.forms import Form, Forms, Term, of_term, simplest_first
+from tegula.check.horizon import Deciders, changes, deciders, horizon, leaves
 from tegula.check.slices import Followed
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Value
@@ -19,19 +21,25 @@ MOST, MANY = 48, 16
 SMALL = 4
 """The targets of a wish that are combined with all others."""
 DEFAULTS = {"block.index": 0, "block.count": 1, "tid": 0}
+MIXED, MIXTURES = 3, 4
+"""How many different elements an array has where these differ; in how many ways, and how many launches."""
 OTHERWISE = 1
 """What else a launch decides, where nothing asks for another value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of a launch, by what they are values of. `unmet`: which wishes they do not fulfil."""
+    """The values of a launch, by what they are values of. `unmet`: which wishes they do not fulfil; `mixed`: elements of
+    an array that loops read one after the other are several times that, each another number of times (0: are alike)."""
 
     known: dict[Term, int] = field(default_factory=dict[Term, int])
     unmet: tuple[int, ...] = ()
+    mixed: int = 0
 
-    def of(self, term: Term) -> int:
-        return self.known.get(term, DEFAULTS.get(term.kind, OTHERWISE))
+    def of(self, term: Term, at: tuple[int | None, ...] = ()) -> int:
+        """`at`: which element of an array."""
+        value = self.known.get(term, DEFAULTS.get(term.kind, OTHERWISE))
+        return value * (crc32(repr((self.mixed, at)).encode()) % MIXED) if self.mixed and at else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +51,27 @@ class Wish:
 
 
 def launches(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterator[Values]:
-    """The launches that give what decides about control its interesting values; each once."""
+    """The launches that give what decides about control its interesting values; each once. Unproved."""
     seen: set[frozenset[tuple[Term, int]]] = set()
-    wished = _new(_wished(forms, followed, stages), seen)
-    return chain(islice(wished, MOST), _new(_plain(forms, followed, stages), seen))
+    found = deciders(followed)
+    counts = _counts(stages, horizon(forms, found, stages))
+    wished = list(islice(_new(_wished(_wishes(forms, followed, found, stages, counts)), seen), MOST))
+    plain = _new(_plain(forms, followed, counts), seen)
+    return chain(wished, plain, _mixed(wished) if _reads_by_round(forms, followed, found) else ())
+
+
+def _reads_by_round(forms: Forms, followed: Followed, found: Deciders) -> bool:
+    """Whether elements of arrays decide, others in other rounds."""
+    asked = {*found.each, *(v for op in followed.controls for v in op.operands[:3] if isinstance(op, For))}
+    terms = {term for value in asked for term in forms.of(value).all_terms()}
+    return any(term.kind == "load" and any(changes(f) for f in term.forms()) for term in terms)
+
+
+def _mixed(found: Sequence[Values]) -> Iterator[Values]:
+    """Those of the launches in which most is done, with different elements of arrays."""
+    longest = sorted(found, key=lambda values: -sum(map(abs, values.known.values())))[:MIXTURES]
+    for number in range(1, MIXTURES + 1):
+        yield from (Values(values.known, values.unmet, number) for values in longest)
 
 
 def _new(found: Iterable[Values], seen: set[frozenset[tuple[Term, int]]]) -> Iterator[Values]:
@@ -57,8 +82,7 @@ def _new(found: Iterable[Values], seen: set[frozenset[tuple[Term, int]]]) -> Ite
             yield values
 
 
-def _wished(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterator[Values]:
-    wishes = _wishes(forms, followed, stages)
+def _wished(wishes: Sequence[Wish]) -> Iterator[Values]:
     for wanted in _combinations(wishes):
         values = _solved(wishes, wanted)
         if values is None:
@@ -71,23 +95,22 @@ def _wished(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterator
                 yield other
 
 
-def _plain(forms: Forms, followed: Followed, stages: Sequence[int]) -> Iterator[Values]:
+def _plain(forms: Forms, followed: Followed, counts: Sequence[int]) -> Iterator[Values]:
     """Where integer arguments decide by themselves: all the same, or one of them."""
     found = (forms.of(v) for v in forms.kernel.params if v in followed.needed)
-    leaves = [t for form in found for t, _ in form.terms]
-    most = 2 * max(stages) + 1
-    for n in _counts(stages) if leaves else ():
-        yield Values(dict.fromkeys(leaves, n))
-        if len(leaves) > 1:
-            yield from (Values({**dict.fromkeys(leaves, most), leaf: n}) for leaf in leaves)
+    alone = [t for form in found for t, _ in form.terms]
+    for n in counts if alone else ():
+        yield Values(dict.fromkeys(alone, n))
+        if len(alone) > 1:
+            yield from (Values({**dict.fromkeys(alone, counts[-1]), leaf: n}) for leaf in alone)
 
 
-def _counts(stages: Sequence[int]) -> list[int]:
-    """How often loops are to run."""
+def _counts(stages: Sequence[int], far: int) -> list[int]:
+    """How often loops are to run. `far`: after so many rounds nothing new comes; 0: after those here."""
     found = {0, 1, 2}
     for s in stages:
         found |= {max(0, s - 1), s, s + 1, 2 * s + 1}
-    return sorted(found)
+    return sorted(found | {far + 1}) if far else sorted(found)
 
 
 def _combinations(wishes: Sequence[Wish]) -> Iterator[tuple[int, ...]]:
@@ -111,8 +134,9 @@ def _combinations(wishes: Sequence[Wish]) -> Iterator[tuple[int, ...]]:
     yield from product(*(w.targets for w in wishes))
 
 
-def _wishes(forms: Forms, followed: Followed, stages: Sequence[int]) -> list[Wish]:
-    counts = _counts(stages)
+def _wishes(
+    forms: Forms, followed: Followed, deciding: Deciders, stages: Sequence[int], counts: Sequence[int]
+) -> list[Wish]:
     few = [0, 1, 2]
     found: dict[Form, set[int]] = {}
     for op in followed.controls:
@@ -127,7 +151,15 @@ def _wishes(forms: Forms, followed: Followed, stages: Sequence[int]) -> list[Wis
             # A loop that runs a negative number of times runs no time.
             wanted = {sign * n for n in targets}
             found.setdefault(start, set()).update(n for n in wanted if n >= 0 or not isinstance(op, For))
+    controlled = {leaf for form in found for leaf in form.leaves()}
+    for form, targets in leaves(forms, deciding):
+        if not (controlled.issuperset(form.leaves()) and _is_leaf(form)) and form.times(-1) not in found:
+            found.setdefault(form, set()).update(targets)
     return [Wish(form, tuple(sorted(t))) for form, t in found.items()]
+
+
+def _is_leaf(form: Form) -> bool:
+    return all(term.leaf for term, _ in form.terms)
 
 
 def _of_control(forms: Forms, op: Op, counts: Sequence[int]) -> Iterator[tuple[Form, Sequence[int]]]:

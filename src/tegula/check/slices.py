@@ -53,6 +53,14 @@ class Followed:
             )
         return self._loud[op]
 
+    def acting(self) -> Iterator[Op]:
+        """The ops of roles that do something, control flow aside."""
+        return (
+            op
+            for op in _of_groups(self.kernel.body)
+            if not isinstance(op, (*CONTROL, Roles)) and self.loud(op)
+        )
+
     def touches_only(self, op: Op) -> bool:
         """Whether all that control flow decides about is what threads read and write."""
         loud = [o for region in op.regions for o in region.walk() if self.acts(o)]
@@ -106,31 +114,35 @@ def carried(
     return [Carried(*row) for row in rows if row[3] in needed]
 
 
-def sources(value: Value) -> list[Value]:
-    """What a value is computed from. What a loop carries is needed whole or not at all."""
+def sources(value: Value, rounds: bool = True) -> list[Value]:
+    """What a value is computed from. What a loop carries is needed whole or not at all; `rounds`: with what decides how
+    often the loop runs."""
     owner = value.owner
     if isinstance(owner, Region):
         loop = owner.parent
         if loop is None or not isinstance(loop, For | While):
             return []
         k = owner.args.index(value) - isinstance(loop, For)
-        return list(loop.operands[:3]) if k < 0 else _around(loop, k)
+        if k < 0:
+            return list(loop.operands[:3]) if rounds else []
+        return _around(loop, k, rounds)
     if isinstance(owner, For | While):
-        return _around(owner, owner.results.index(value))
+        return _around(owner, owner.results.index(value), rounds)
     if isinstance(owner, If):
         k = owner.results.index(value)
         return [owner.operands[0], *(r.terminator.operands[k] for r in owner.regions)]
     return [v for v in owner.operands if isinstance(v.type, DType)] if owner is not None else []
 
 
-def _around(loop: Op, k: int) -> list[Value]:
-    """All values that stand for what a loop carries at one place, and what decides how often it runs."""
+def _around(loop: Op, k: int, rounds: bool) -> list[Value]:
+    """All values that stand for what a loop carries at one place; `rounds`: and what decides how often it runs."""
     first = 3 if isinstance(loop, For) else 0
     skip = 1 if isinstance(loop, For) else 0
     body = loop.regions[-1]
     decides = loop.operands[:3] if isinstance(loop, For) else loop.regions[0].terminator.operands
     args = [region.args[skip + k] for region in loop.regions]
-    return [loop.operands[first + k], body.terminator.operands[k], loop.results[k], *args, *decides]
+    same = [loop.operands[first + k], body.terminator.operands[k], loop.results[k], *args]
+    return [*same, *decides] if rounds else same
 
 
 def numbers(op: Op) -> list[Value]:

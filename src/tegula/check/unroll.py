@@ -35,7 +35,7 @@ Env: TypeAlias = dict[Value, Any]
 class Launch(Protocol):
     """Values of what a launch decides."""
 
-    def of(self, term: Term) -> int: ...
+    def of(self, term: Term, at: tuple[int | None, ...] = ()) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,12 @@ class Program:
     def _scalar(self, op: Op) -> Callable[[Env, Trace, Launch], None]:
         if isinstance(op, LEAVES):
             terms = [(r, _leaf(self.forms, r)) for r in op.results]
+            index = op.operands[1:] if isinstance(op, ArrayLoad) else []
 
             def look_up(env: Env, trace: Trace, launch: Launch) -> None:
+                at = tuple(env.get(v) for v in index)
                 for r, term in terms:
-                    env[r] = launch.of(term) if term is not None else None
+                    env[r] = launch.of(term, at) if term is not None else None
 
             return look_up
         evaluate, result, operands = evaluator(op), op.result, op.operands
