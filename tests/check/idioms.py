@@ -690,4 +690,52 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
             tg.fence_async()
             tg.mbarrier_arrive(empty, s)""",
+    "groups of rows whose ends an array holds": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], ends: tg.array1d[int], groups: int):
+    rows = tg.tile_pipe(shape=(4, N), dtype=float, stages=S)
+    with tg.ws(0):
+        start = int(0)
+        for g in range(groups):
+            end = ends[g]
+            for i in range(start // 4, end // 4):
+                tg.tile_pipe_load(rows, x, offset=(4 * i, 0))
+            start = end
+    with tg.ws(1):
+        start = int(0)
+        for g in range(groups):
+            end = ends[g]
+            for i in range(start // 4, end // 4):
+                tg.tile_store(out, tg.tile_pipe_pop(rows) * float(g), offset=(4 * i, 0))
+            start = end""",
+    "items go to two pipes in turn": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    even = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
+    odd = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
+    with tg.role("load", warps=1):
+        for k in range(n):
+            if k % 2 == 0:
+                tg.tile_pipe_load(even, x, offset=(k, 0))
+            else:
+                tg.tile_pipe_load(odd, x, offset=(k, 0))
+    with tg.role("evens", warps=4):
+        for k in range(0, n, 2):
+            tg.tile_store(out, tg.tile_pipe_pop(even) * 2.0, offset=(k, 0))
+    with tg.role("odds", warps=4):
+        for k in range(1, n, 2):
+            tg.tile_store(out, tg.tile_pipe_pop(odd) * 3.0, offset=(k, 0))""",
+    "every fourth item goes to another pipe": """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    most = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
+    some = tg.tile_pipe(shape=(1, N), dtype=float, stages=S)
+    with tg.role("load", warps=1):
+        for k in range(n):
+            if k & 3 == 3:
+                tg.tile_pipe_load(some, x, offset=(k, 0))
+            tg.tile_pipe_load(most, x, offset=(k, 0))
+    with tg.role("all", warps=4):
+        for k in range(n):
+            tg.tile_store(out, tg.tile_pipe_pop(most) * 2.0, offset=(k, 0))
+    with tg.role("some", warps=4):
+        for k in range(n // 4):
+            tg.tile_store(out, tg.tile_pipe_pop(some) * 3.0, offset=(n + k, 0))""",
 }

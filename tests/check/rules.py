@@ -22,7 +22,7 @@ from schedules import (
     verdict,
 )
 
-from tegula.check import limits, machine, schedule
+from tegula.check import counts, launches, limits, machine, schedule
 from tegula.check.machine import Run
 from tegula.check.memory import Memory
 from tegula.check.unroll import Program
@@ -115,6 +115,10 @@ RULES: dict[str, Rule] = {
     "pairs of blocks do the same": Rule(schedule, "check_pairs", (), None, PAIR),
     "control flow is uniform": Rule(schedule._Check, "_uniform", (), None, "17: some threads of a role wait"),
     "everything was reached": Rule(schedule._Check, "_covered", (), None, "a bound that no launch leads to"),
+    "as far as numbers say": Rule(launches, "horizon", (), 0, "a phase that stays"),
+    "arguments of stages vary": Rule(launches, "leaves", (), (), "a stage that a large argument moves"),
+    "elements differ": Rule(launches, "_mixed", (), (), "a fence where two elements are alike"),
+    "few rounds do little": Rule(counts, "_little", (), True, "rounds of the first round"),
     "roles count alike": Rule(schedule, "check_counts", (), None, "counts that differ far away"),
 }
 
@@ -131,7 +135,28 @@ LOOPS = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
         for k in range({second}):
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 """
+FIRST = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                if k < 1:
+                    for j in range(tg.min(m + k, 900)):
+                        tg.mbarrier_wait(empty, j % S, j // S & 1 ^ 1)
+                        tg.mbarrier_expect_bytes(full, j % S, N * 4)
+                        tg.tile_load_async(x, ring[j % S], (j, 0), full, j % S)
+    with tg.ws(1):
+        for k in range(n):
+            if k < 1:
+                for j in range(m + k):
+                    tg.mbarrier_wait(full, j % S, j // S & 1)
+                    tg.tile_store(out, ring[j % S] * 2.0, offset=(j, 0))
+                    tg.fence_async()
+                    tg.mbarrier_arrive(empty, j % S)
+"""
 TEXTS: dict[str, tuple[str, str]] = {
+    "rounds of the first round": ("counts", FIRST),
     "a stage that there is not": (
         "stage",
         HEAD + "    with tg.ws(0):\n        for k in range(n):\n            tg.mbarrier_arrive(full, k)\n",
@@ -169,6 +194,7 @@ def one_round_less() -> Any:
 def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
     """Wrong schedules: the kind of fault, and what checks them."""
     mutants, impossible = importlib.import_module("test_mutants"), importlib.import_module("test_impossible")
+    far = importlib.import_module("test_far")
     found: dict[str, tuple[str, Callable[[], Any]]] = {}
     for made, table in (
         ("gemm", mutants.GEMM),
@@ -188,6 +214,9 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         found[name] = ("budget", lambda spoil=spoil: verdict(gemm(), spoil))
     found[PAIR] = ("pair", one_round_less)
     found[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
+    for name, parts in far.WRONG.items():
+        text = far.RING.format(**{**far.RIGHT, **parts})
+        found[name] = (kernel(text, None, 2).check().kind, lambda text=text: kernel(text, None, 2).check())
     for name, (kind, text) in TEXTS.items():
         found[name] = (kind, lambda text=text: kernel(text).check())
     return found

@@ -6,7 +6,7 @@ import pytest
 from disguises import kernel
 
 RING = """\
-def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, flags: tg.array1d[int]):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
     with tg.ws(0):
@@ -17,13 +17,15 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
                 tg.mbarrier_expect_bytes(full, s, N * 4)
                 tg.tile_load_async(x, ring[s], (k, 0), full, s)
     with tg.ws(1):
+        last = int(0)
         for k in range(n):
             s = {read}
             tg.mbarrier_wait(full, s, {phase})
             tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
             if {fenced}:
                 tg.fence_async()
-            tg.mbarrier_arrive(empty, s)"""
+            tg.mbarrier_arrive(empty, s)
+            last = flags[k]"""
 RIGHT = {
     "filled": "k % S",
     "room": "k // S & 1 ^ 1",
@@ -49,6 +51,8 @@ WRONG: dict[str, dict[str, str]] = {
     "a phase that turns slowly": {"phase": "(k // S & 1) ^ (k >> 7 & 1)"},
     "a phase that turns with two counters": {"phase": "k // S + k // 64 & 1"},
     "a phase that turns when a slow counter is large": {"phase": "(k // S & 1) ^ int(k // 20 * 3 > 25)"},
+    "a fence where two elements are alike": {"fenced": "k == 0 or flags[k] == last"},
+    "a fence where an element is not 0": {"fenced": "flags[k] != 0"},
     "stages of another cycle": {"filled": "k % 63 % S", "read": "k % 63 % S"},
 }
 

@@ -11,7 +11,18 @@ from math import gcd, lcm
 from typing import Any
 
 from tegula.check.counters import OPPOSITE, Rounds, counted, leaves_at_the_top, settles
-from tegula.check.forms import Form, Forms, Term, constant, depth, floor_divided, quotient, rest_by, spelled
+from tegula.check.forms import (
+    Form,
+    Forms,
+    Term,
+    constant,
+    depth,
+    divided_rest,
+    floor_divided,
+    quotient,
+    rest_by,
+    spelled,
+)
 from tegula.check.slices import Followed
 from tegula.check.verdict import Unproved
 from tegula.dataclass import dataclass
@@ -64,6 +75,11 @@ class Count:
         whole = lcm(*(f.denominator for f in rest.values()))
         common = gcd(*(int(f * whole) for f in rest.values()))
         return Count(frozenset((p, int(f * whole) // common) for p, f in rest.items()))
+
+
+def _little(count: Count, few: int) -> bool:
+    """Whether a count is one of few, however often loops run."""
+    return count.growing(few) == NOTHING
 
 
 CONDITIONS = ("positive", "zero", "condition")
@@ -149,7 +165,7 @@ class Counter:
             if then == other:
                 return then
             lasting = settles(op, self.few)
-            if lasting is not None and then.minus(other).growing(self.few) == NOTHING:
+            if lasting is not None and _little(then.minus(other), self.few):
                 return then if lasting else other
             holds = self.condition(op.operands[0])
             return holds * then + holds.negated() * other
@@ -197,6 +213,9 @@ class Counter:
         if not few and len(inside) > 1:
             return self._rounds_of_all(loop, inside, span, step)
         ((atom, _), *others) = inside
+        if not few and not others and atom[0] == "zero":
+            every = _every(atom[1], loop, span)
+            return unknown if every is None else every
         if few or others or atom[0] != "positive" or by is None or by == 0:
             return unknown
         (index, _), *_ = loop.index.terms
@@ -217,7 +236,7 @@ class Counter:
         trips = _trips(span, step)
         found = [self._some_rounds(loop, frozenset({one}), span, step) for one in inside]
         growing = [count.growing(self.few) for count in found]
-        if NOTHING in growing and all(atom[0] in BOUNDED for atom, _ in inside):
+        if NOTHING in growing and _little(Count(frozenset({(inside, 1)})), self.few):
             return _atom("some", span, step, inside)
         if all(count == trips.growing(self.few) for count in growing):
             return trips.minus(_atom("some", span, step, inside))
@@ -319,6 +338,22 @@ def _trips(span: Form, step: Form) -> Count:
     times = rounds.content
     rounds = rounds.divided(times)
     return _number(times) * _atom("trips", _above(rounds) or rounds, Form(1))
+
+
+def _every(form: Form, loop: Rounds, span: Form) -> Count | None:
+    """In how many rounds of a loop that counts from 0 by 1 a division leaves a number over; None for other forms."""
+    if loop.start.number is None or loop.start.number < 0 or loop.step.number != 1:
+        return None
+    found = divided_rest(form)
+    if found is None:
+        return None
+    above, by, over = found
+    first = (above - loop.index).number
+    if first is None or loop.start.number + first < 0:
+        return None
+    if not 0 <= over < by:
+        return NOTHING
+    return _trips(span - constant((over - first - loop.start.number) % by), constant(by))
 
 
 def _trips_of_rest(whole: Form, n: int) -> Count:

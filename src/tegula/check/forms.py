@@ -13,7 +13,7 @@ from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayLoad, ArrayShape
 from tegula.ops.base import TileOp
-from tegula.ops.control import For, While
+from tegula.ops.control import For, If, While
 from tegula.ops.convert import Cast
 from tegula.ops.lane import BlockCount, BlockIndex, LogicalBlocks, Tid
 from tegula.ops.schedule import PairEnd
@@ -137,12 +137,30 @@ def quotient(form: Form) -> tuple[Form, int] | None:
     return above + constant(form.constant * below.number), below.number
 
 
+def divided_rest(form: Form) -> tuple[Form, int, int] | None:
+    """What is divided, by what number, and what must be left over for the form to be 0; None for other forms."""
+    for sign in (1, -1):
+        turned = form.times(sign)
+        for term, factor in turned.terms:
+            by = rest_by(term)
+            if by is not None and factor == 1 and len(turned.terms) == 1:
+                return term.parts[0], by, -turned.constant
+            if term.kind == "floordiv" and factor < 0 and term.parts[1].number == -factor:
+                above = term.parts[0]
+                over = (turned + of_term(term).times(-factor) - above).number
+                if over is not None:
+                    return above, -factor, -over
+    return None
+
+
 class Forms:
     """The forms of a kernel's values."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.known: dict[Value, Form] = {}
+        self.turning: dict[Value, list[Value]] = {}
+        """What the loops carry whose rounds are looked at, with all of the same loop that was met, in the order met."""
         self.written = [
             e.value
             for op in kernel.walk()
@@ -174,6 +192,8 @@ class Forms:
             return of_term(Term("tid", (owner.results.index(value),)))
         if isinstance(owner, LogicalBlocks):
             return of_term(Term(("block.index", "blocks", "block.count")[owner.results.index(value)]))
+        if isinstance(owner, If) and _is_int(value):
+            return self._branch(owner, owner.results.index(value))
         rule = _RULES.get(type(owner))
         if rule is not None:
             return rule(self, owner)
@@ -187,7 +207,34 @@ class Forms:
             return of_term(Term("param", (self.kernel.params.index(value),)))
         if isinstance(loop, For) and value is region.args[0]:
             return of_term(Term("index", (*(self.of(v) for v in loop.operands[:3]), depth(loop))))
+        if value in self.turning:
+            met = self.turning[value]
+            if value not in met:
+                met.append(value)
+            return of_term(Term("turn", (depth(loop), met.index(value))))  # type: ignore[arg-type]
+        if isinstance(loop, For) and _is_int(value):
+            return of_term(Term("carried", self._recurrence(loop, value)))
         return of_term(Term("value", (value,)))
+
+    def _recurrence(self, loop: Op, value: Value) -> tuple[Form | int, ...]:
+        """What a loop carries at one place in a round: the round, how many numbers it takes to say so, what these are
+        before the loop, and what a round makes of them."""
+        (body,) = loop.regions
+        met = [value]
+        outside, around = self.known, self.turning
+        self.known = {v: form for v, form in outside.items() if not _within(v, body)}
+        self.turning = {**around, **dict.fromkeys(body.args[1:], met)}
+        ends = list[Form]()
+        while len(ends) < len(met):
+            ends.append(self.of(body.terminator.operands[body.args.index(met[len(ends)]) - 1]))
+        self.known, self.turning = outside, around
+        starts = [self.of(loop.operands[2 + body.args.index(v)]) for v in met]
+        return self.of(body.args[0]), len(met), *starts, *ends
+
+    def _branch(self, op: Op, k: int) -> Form:
+        """What one of two branches gives."""
+        ways = (self.of(region.terminator.operands[k]) for region in op.regions)
+        return of_term(Term("if", (self.of(op.operands[0]), *ways)))
 
     def _opaque(self, op: Op) -> Form:
         attrs = tuple(sorted((k, repr(v)) for k, v in op.attrs.items()))
@@ -315,6 +362,20 @@ def depth(op: Op) -> int:
         n += isinstance(at.parent, For | While)
         at = at.parent.parent
     return n
+
+
+def _within(value: Value, region: Region) -> bool:
+    """Whether a value is made in a region, or one nested in it."""
+    at = (
+        value.owner
+        if isinstance(value.owner, Region)
+        else value.owner.parent
+        if value.owner is not None
+        else None
+    )
+    while at is not None and at is not region:
+        at = at.parent.parent if at.parent is not None else None
+    return at is region
 
 
 def _is_int(value: Value) -> bool:

@@ -10,9 +10,9 @@ from tegula.check.forms import Form, Forms, of_term
 from tegula.check.slices import Followed, numbers, sources
 from tegula.check.verdict import Unproved
 from tegula.dataclass import dataclass, field
-from tegula.ir import Op, Region, Value
+from tegula.ir import Op, Value
 from tegula.ops import scalar as S
-from tegula.ops.control import For, If, While
+from tegula.ops.control import For, If
 
 FARTHEST = 4096
 """Rounds."""

@@ -21,16 +21,17 @@ MOST, MANY = 48, 16
 SMALL = 4
 """The targets of a wish that are combined with all others."""
 DEFAULTS = {"block.index": 0, "block.count": 1, "tid": 0}
-MIXED, MIXTURES = 3, 4
-"""How many different elements an array has where these differ; in how many ways, and how many launches."""
+MIXED, MIXTURES, ALONG = 3, 4, 2
+"""How many different elements an array has where these differ; in how many ways; in how many launches."""
 OTHERWISE = 1
 """What else a launch decides, where nothing asks for another value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of a launch, by what they are values of. `unmet`: which wishes they do not fulfil; `mixed`: elements of
-    an array that loops read one after the other are several times that, each another number of times (0: are alike)."""
+    """The values of a launch, by what they are values of. `unmet`: which wishes they do not fulfil; `mixed`: the
+    elements of an array that loops read one after the other are that some times, each another number of times (0: all
+    are alike)."""
 
     known: dict[Term, int] = field(default_factory=dict[Term, int])
     unmet: tuple[int, ...] = ()
@@ -69,7 +70,7 @@ def _reads_by_round(forms: Forms, followed: Followed, found: Deciders) -> bool:
 
 def _mixed(found: Sequence[Values]) -> Iterator[Values]:
     """Those of the launches in which most is done, with different elements of arrays."""
-    longest = sorted(found, key=lambda values: -sum(map(abs, values.known.values())))[:MIXTURES]
+    longest = sorted(found, key=lambda values: -sum(map(abs, values.known.values())))[:ALONG]
     for number in range(1, MIXTURES + 1):
         yield from (Values(values.known, values.unmet, number) for values in longest)
 
@@ -206,6 +207,8 @@ def _at_start(form: Form) -> Form:
     for term, factor in form.terms:
         if term.kind == "index":
             out = out.plus(_at_start(term.parts[0]), factor)
+        elif term.kind == "carried":
+            out = out.plus(_at_start(term.parts[2]), factor)
         elif term.kind == "value":
             continue
         else:
