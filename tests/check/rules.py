@@ -136,24 +136,28 @@ LOOPS = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
             tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
 """
 FIRST = """def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int):
-    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     with tg.ws(0):
         if tg.elect():
-            for k in range(n):
-                if k < 1:
-                    for j in range(tg.min(m + k, 900)):
+            turn = int(0)
+            for _ in range(n):
+                if turn < 1:
+                    for j in range(tg.min(m, 900)):
                         tg.mbarrier_wait(empty, j % S, j // S & 1 ^ 1)
                         tg.mbarrier_expect_bytes(full, j % S, N * 4)
                         tg.tile_load_async(x, ring[j % S], (j, 0), full, j % S)
+                turn += 1
     with tg.ws(1):
-        for k in range(n):
-            if k < 1:
-                for j in range(m + k):
+        turn = int(0)
+        for _ in range(n):
+            if turn < 1:
+                for j in range(m):
                     tg.mbarrier_wait(full, j % S, j // S & 1)
                     tg.tile_store(out, ring[j % S] * 2.0, offset=(j, 0))
                     tg.fence_async()
                     tg.mbarrier_arrive(empty, j % S)
+            turn += 1
 """
 TEXTS: dict[str, tuple[str, str]] = {
     "rounds of the first round": ("counts", FIRST),
