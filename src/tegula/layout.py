@@ -117,6 +117,16 @@ class Layout:
             left //= near
         return tuple(lanes), tuple(warps)
 
+    def split_by(self, threads: int) -> set[int]:
+        """The dimensions along which groups of so many threads hold different elements."""
+        split: set[int] = set()
+        period = 1
+        for m in self.threads:
+            period *= m.size
+            if period > threads and m.dim != COPY:
+                split.add(m.dim)
+        return split
+
     def without(self, dims: Iterable[int], keepdims: bool = False) -> Layout:
         """The layout of the tile's reduction along `dims`: copies in all threads that shared an element's row. What is
         left of a tile without dimensions has shape (1,)."""

@@ -2,12 +2,16 @@
 
 The pass walks the kernel in order and keeps the accesses since the last barrier. An op whose accesses conflict with one
 of them gets a barrier before it. A loop is walked with what its body leaves behind added to what comes before it, until
-that no longer changes."""
+that no longer changes.
+
+Copies that store a tile go on behind a barrier. Before an op that must come after them their warp groups wait for them
+first; each group's own later copies wait by themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from tegula.dataclass import dataclass
 from tegula.errors import InternalError
@@ -18,9 +22,9 @@ from tegula.ops.buffer import BufNew, BufRead, BufWrite
 from tegula.ops.control import For, If, While
 from tegula.ops.group import AddPrefix, Barrier, PartialScan, StackAdvance, StackFill, StackVote
 from tegula.ops.lane import Lanes
-from tegula.ops.roles import Roles
+from tegula.ops.roles import WARP_GROUP, Roles
 from tegula.ops.scalar import Const
-from tegula.ops.schedule import BulkLoad, BulkPut
+from tegula.ops.schedule import BulkLoad, BulkPut, BulkStore, BulkWait
 from tegula.ops.stack import StackClear, StackNew
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileStore
 from tegula.passes.assign_layouts import Layouts
@@ -28,7 +32,7 @@ from tegula.passes.overlap import array_root, overlap
 from tegula.passes.parts import parts_apart, same_part
 from tegula.passes.place_shared import Place
 from tegula.passes.promote_buffers import root
-from tegula.passes.window import Window, apart, moves_on, same_in_all, window
+from tegula.passes.window import Window, apart, moves_on, on_a_grid, same_in_all, window
 from tegula.types import ArrayType, BufType
 
 ROUNDS = 8
@@ -48,10 +52,23 @@ class Access:
     past: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two accesses that need a barrier between them. `copies`: where copies before it are waited for too."""
+
+    before: Access
+    after: Access
+    copies: bool = False
+
+
+Needed: TypeAlias = dict[Op, Clash]
+"""What needs a barrier before it."""
+
+
 def insert_barriers(kernel: Kernel, layouts: Layouts, places: dict[Value, Place]) -> None:
     """Rewrite the kernel in place."""
     walk = _Walk(kernel, layouts, places)
-    needed: dict[Op, tuple[Access, Access]] = {}
+    needed: Needed = {}
     walk.region(kernel.body, [], needed)
     _insert(kernel.body, needed)
 
@@ -63,15 +80,13 @@ class _Walk:
         self.places = places
         self.windows: dict[Op, Window | None] = {}
 
-    def region(
-        self, region: Region, pending: list[Access], needed: dict[Op, tuple[Access, Access]]
-    ) -> list[Access]:
+    def region(self, region: Region, pending: list[Access], needed: Needed) -> list[Access]:
         """The accesses since the last barrier, after the region; ops that need a barrier before them are noted."""
         for op in region.ops:
             pending = self.op(op, pending, needed)
         return pending
 
-    def op(self, op: Op, pending: list[Access], needed: dict[Op, tuple[Access, Access]]) -> list[Access]:
+    def op(self, op: Op, pending: list[Access], needed: Needed) -> list[Access]:
         if isinstance(op, If):
             return self.branches(op, pending, needed)
         if isinstance(op, For | While):
@@ -81,10 +96,11 @@ class _Walk:
                 self.region(region, [], needed)
             return []
         fresh = list(self.accesses(op))
-        clash = next(((a, b) for a in pending for b in fresh if self.conflict(a, b)), None)
+        clash = next((Clash(a, b) for a in pending for b in fresh if self.conflict(a, b)), None)
         if clash is not None:
-            needed[op] = clash
-            pending = []
+            copies = any(self.conflict(a, b) for a in _copied(pending) for b in fresh)
+            needed[op] = replace(clash, copies=copies)
+            pending = [] if copies else _copied(pending)
         return _union(self._aged(pending, fresh), fresh)
 
     def _aged(self, pending: list[Access], fresh: list[Access]) -> list[Access]:
@@ -97,23 +113,23 @@ class _Walk:
             for a in pending
         ]
 
-    def branches(
-        self, op: Op, pending: list[Access], needed: dict[Op, tuple[Access, Access]]
-    ) -> list[Access]:
+    def branches(self, op: Op, pending: list[Access], needed: Needed) -> list[Access]:
         """Where a branch needs a barrier because of what came before, it stands before both."""
-        found: dict[Op, tuple[Access, Access]] = {}
+        found: Needed = {}
         ends = [self.region(r, list(pending), found) for r in op.regions]
-        earlier = next((clash for clash in found.values() if clash[0] in pending), None)
-        if earlier is None:
+        earlier = [clash for clash in found.values() if clash.before in pending]
+        if not earlier:
             needed.update(found)
             return _union(*ends)
-        needed[op] = earlier
-        return _union(*(self.region(r, [], needed) for r in op.regions))
+        copies = any(clash.copies for clash in earlier)
+        needed[op] = replace(earlier[0], copies=copies)
+        left = [] if copies else _copied(pending)
+        return _union(*(self.region(r, list(left), needed) for r in op.regions))
 
-    def loop(self, op: Op, pending: list[Access], needed: dict[Op, tuple[Access, Access]]) -> list[Access]:
+    def loop(self, op: Op, pending: list[Access], needed: Needed) -> list[Access]:
         entry = pending
         for _ in range(ROUNDS):
-            found: dict[Op, tuple[Access, Access]] = {}
+            found: Needed = {}
             end = entry
             for region in op.regions:
                 end = self.region(region, list(end), found)
@@ -154,6 +170,8 @@ class _Walk:
             return self.layouts[op.operands[0]]
         if isinstance(op, TileStore | TileAtomic | BufWrite):
             return self.layouts[op.operands[1]]
+        if isinstance(op, BulkStore):
+            return self.layouts[op.operands[2]]
         if isinstance(op, TileLoad | BufRead):
             return self.layouts[op.result]
         return None
@@ -183,9 +201,22 @@ class _Walk:
         first, second = self._window(a.op), self._window(b.op)
         if first is None or second is None:
             return False
+        if self._own_copies(a, b, first, second):
+            return True
         if same_in_all(first, second):
             return (a.op is b.op or _own(a, b)) and moves_on(a.op, b.op, first, second)
         return apart(a.op, b.op, first, second)
+
+    def _own_copies(self, a: Access, b: Access, first: Window, second: Window) -> bool:
+        """Whether what a warp group stores by copies is what no other one has: it waits for its own ones by itself."""
+        if not (isinstance(a.op, BulkStore) and isinstance(b.op, BulkStore)):
+            return False
+        layout = a.layout
+        if layout is None or layout != b.layout:
+            return False
+        outer = len(first) - len(layout.shape)
+        split = (outer + d for d in layout.split_by(WARP_GROUP))
+        return all(on_a_grid(a.op, b.op, first[d], second[d]) for d in split)
 
     def _window(self, op: Op) -> Window | None:
         if op not in self.windows:
@@ -216,6 +247,11 @@ def _other_parts(a: Access, b: Access) -> bool:
     if not (isinstance(a.value.type, BufType) and isinstance(b.value.type, BufType)):
         return False
     return (_own(a, b) and same_part(a.value, b.value)) or parts_apart(a.value, b.value)
+
+
+def _copied(accesses: list[Access]) -> list[Access]:
+    """Those by copies that may be on their way still, also behind a barrier."""
+    return [a for a in accesses if isinstance(a.op, BulkStore)]
 
 
 BY_ONE_THREAD = (StackNew, StackClear, StackAdvance)
@@ -275,11 +311,15 @@ def _union(*lists: list[Access]) -> list[Access]:
     return list(dict.fromkeys(a for some in lists for a in some))
 
 
-def _insert(region: Region, needed: dict[Op, tuple[Access, Access]]) -> None:
+def _insert(region: Region, needed: Needed) -> None:
     out: list[Op] = []
     for op in region.ops:
         if op in needed:
-            before, after = needed[op]
+            clash = needed[op]
+            before, after = clash.before, clash.after
+            if clash.copies:
+                out.append(BulkWait([], [], {"read": False}, [], op.loc))
+                out[-1].parent = region
             reason = f"{after.op.NAME} {_verb(after)} what {before.op.NAME} {_verb(before)}"
             barrier = Barrier([], [], {"reason": reason}, [], op.loc)
             barrier.parent = region

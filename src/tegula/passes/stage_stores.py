@@ -1,14 +1,19 @@
 """Stores of what warp groups have multiplied go through shared memory to bulk copies, piece by piece, where a tensor
 map can describe the array: a thread holds scattered pairs of elements, and a copy writes whole rows. Additions to an
 array whose previous elements nobody asks for go the same way, by copies that add; others, where no other block adds to
-the same elements, become loads and stores."""
+the same elements, become loads and stores.
+
+All stores of an array go this way or none: threads and copies reach memory by different ways, which nothing puts in
+order here."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from math import gcd
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.layout import Layout, wgmma_result, wgmma_share, wgmma_turned
+from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
 from tegula.ops.roles import Roles
@@ -18,9 +23,10 @@ from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad, TileMap, TileStore
 from tegula.passes.assign_layouts import Layouts
 from tegula.passes.bulk_access import bulk_storable
 from tegula.passes.groups import group_of, role_of
+from tegula.passes.overlap import array_root
 from tegula.rewrite import uses
 from tegula.target import CudaTarget
-from tegula.types import BufType, DType, TileType, bfloat16, element_bytes, float16, float32
+from tegula.types import ArrayType, BufType, DType, TileType, bfloat16, element_bytes, float16, float32
 
 PIECE_ROWS, PIECE_BYTES = 64, 128
 """Of the part of a tile that one copy takes: what a warp group holds below each other, and a swizzled row."""
@@ -34,17 +40,37 @@ def stage_stores(kernel: Kernel, target: CudaTarget, layouts: Layouts, threads: 
     """Rewrite the kernel in place."""
     homes: dict[Region, list[Op]] = {}
     used = uses(kernel.body)
-    for op in list(kernel.walk()):
-        adds = isinstance(op, TileAtomic) and op.result not in used and _may_add(op)
-        if (isinstance(op, TileStore) or adds) and _staged(kernel, target, op, layouts, threads):
+    stores = [op for op in kernel.walk() if isinstance(op, TileStore) or _may_add(op, used)]
+    staged = {op for op in stores if _staged(kernel, target, op, layouts, threads)}
+    others = set(_written_by_threads(kernel, staged))
+    for op in stores:
+        if op in staged and array_root(op.operands[0]) not in others:
             homes.setdefault(role_of(op) or kernel.body, []).append(op)
-        elif adds and op.attrs.get("alone"):
+        elif isinstance(op, TileAtomic) and op.attrs.get("alone"):
             _add_plainly(op, layouts)
-    for region, stores in homes.items():
-        _rewrite(region, stores, group_of(region, threads).warp_groups, layouts)
+    for region, found in homes.items():
+        _rewrite(region, found, group_of(region, threads).warp_groups, layouts)
 
 
-def _may_add(op: TileAtomic) -> bool:
+def _written_by_threads(kernel: Kernel, staged: set[Op]) -> Iterator[Value]:
+    """The arrays that are written otherwise. Additions by threads and by copies may come in any order."""
+    for op in kernel.walk():
+        assert isinstance(op, TileOp)
+        if op in staged or (isinstance(op, TileAtomic) and not op.attrs.get("alone")):
+            continue
+        for effect in op.effects():
+            if (
+                effect.value is not None
+                and isinstance(effect.value.type, ArrayType)
+                and effect.kind != "read"
+            ):
+                yield array_root(effect.value)
+
+
+def _may_add(op: Op, used: Collection[Value]) -> bool:
+    """Whether an op adds to an array, and nobody asks what was there."""
+    if not isinstance(op, TileAtomic) or op.result in used:
+        return False
     t = op.result.type
     return op.attrs["op"] == "add" and isinstance(t, TileType) and t.dtype in ADDED
 

@@ -10,6 +10,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For, While
 from tegula.ops.scalar import Const
+from tegula.ops.schedule import BulkStore
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.accesses import linear
 from tegula.types import TileType
@@ -47,12 +48,13 @@ Window = tuple[Span, ...]
 
 def window(op: Op) -> Window | None:
     """The elements of the parameter that a tile access touches at most; None where that is not known."""
-    if not isinstance(op, TileLoad | TileStore | TileAtomic):
+    if not isinstance(op, TileLoad | TileStore | TileAtomic | BulkStore):
         return None
-    tile = op.result.type if isinstance(op, TileLoad) else op.operands[1].type
+    array, *rest = op.operands[isinstance(op, BulkStore) :]
+    tile = op.result.type if isinstance(op, TileLoad) else rest[0].type
     assert isinstance(tile, TileType)
-    at = [(linear(v), n) for v, n in zip(op.operands[2:], tile.shape, strict=True)]
-    return in_source(op.operands[0], at)
+    at = [(linear(v), n) for v, n in zip(rest[1:], tile.shape, strict=True)]
+    return in_source(array, at)
 
 
 def in_source(array: Value, at: list[tuple[Linear, int]]) -> Window | None:
@@ -100,6 +102,20 @@ def _always_apart(a: Span, b: Span, loops: list[Op]) -> bool:
         return d >= a.length or -d >= b.length
     first, second = a.hull(), b.hull()
     return first is not None and second is not None and (first[1] <= second[0] or second[1] <= first[0])
+
+
+def on_a_grid(op: Op, other: Op, a: Span, b: Span) -> bool:
+    """Whether two spans share all their elements or none, in whatever rounds of the loops around the ops: they begin a
+    multiple of their one length apart."""
+    if a.length != b.length or (a.constant - b.constant) % a.length:
+        return False
+    loops, first, second = [*_loops(op), *_loops(other)], dict(a.terms), dict(b.terms)
+    for value in {**first, **second}:
+        factors = first.get(value, 0), second.get(value, 0)
+        apart = [factors[0] - factors[1]] if _outside(value, loops) else factors
+        if any(factor % a.length for factor in apart):
+            return False
+    return True
 
 
 def moves_on(op: Op, other: Op, at: Window, lengths: Window) -> bool:

@@ -112,17 +112,12 @@ def _write_piece(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -
         return
     warp_row = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
     lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
-    row = _wide(s, f"add i32 {warp_row}, {s.first(f'lshr i32 {lane}, 2')}")
-    column = _wide(s, f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
+    row = s.first_wide(f"add i32 {warp_row}, {s.first(f'lshr i32 {lane}, 2')}")
+    column = s.first_wide(f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
     t = vector_of(memory_type(dtype), 2)
     for k, pair in enumerate(pairs):
         at = [slot, s.memory.add(row, str(k % 2 * 8)), s.memory.add(column, str(k // 2 * 8))]
         s.code.line(f"store {t} {pair}, ptr {s.memory.at(view, at)}, align {2 * element_bytes(view.dtype)}")
-
-
-def _wide(s: GpuState, rhs: str) -> str:
-    """A number of this thread as i64."""
-    return s.first(f"zext nneg i32 {s.first(rhs)} to i64")
 
 
 def _store_matrices(s: GpuState, staging: Value, slot: str, pairs: Sequence[str]) -> None:
@@ -177,8 +172,8 @@ class _TurnedPieces:
         warp_column = s.first(f"mul i32 {s.first(f'udiv i32 {_of_warp_group(s)}, {WARP}')}, 16")
         lane = s.first(f"and i32 {s.lane32}, {WARP - 1}")
         pair = s.first(f"shl i32 {s.first(f'lshr i32 {lane}, 2')}, 1")
-        column = s.memory.add(_wide(s, f"add i32 {warp_column}, {pair}"), str(-first))
-        row = _wide(s, f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
+        column = s.memory.add(s.first_wide(f"add i32 {warp_column}, {pair}"), str(-first))
+        row = s.first_wide(f"shl i32 {s.first(f'and i32 {lane}, 3')}, 1")
         count = self.rows // 8 * 2
         start = self.share[0] // 8 * 2 * half + count * i
         for k, pair in enumerate(self.pairs[start : start + count]):

@@ -53,7 +53,7 @@ def matrices(s: GpuState, view: View) -> Registers:
     neighbours of each of two rows that follow each other, every eight rows."""
     code, (rows, columns) = s.code, view.shape
     high = columns // (HALF * s.group.warp_groups)
-    row, column = _wide(s, f"and i32 {s.lane32}, {WARP - 1}"), _first_column(s, high)
+    row, column = s.first_wide(f"and i32 {s.lane32}, {WARP - 1}"), _first_column(s, high)
     made = list[Components]()
     t, name = "{ i32, i32, i32, i32 }", "@llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3"
     for i in range(high):
@@ -72,7 +72,7 @@ def _first_column(s: GpuState, high: int) -> str:
     warp = s.first(f"lshr i32 {s.lane32}, 5")
     inside = s.first(f"shl i32 {s.first(f'and i32 {warp}, 3')}, 4")
     group = s.first(f"mul i32 {s.first(f'lshr i32 {warp}, 2')}, {HALF * high}")
-    return _wide(s, f"add i32 {inside}, {group}")
+    return s.first_wide(f"add i32 {inside}, {group}")
 
 
 def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
@@ -89,8 +89,3 @@ def pairs(s: GpuState, view: View, layout: Layout) -> Registers:
 def _bytes(s: GpuState, word: str, order: Sequence[int]) -> Registers:
     four = s.code.emit(f"bitcast i32 {word} to <4 x i8>")
     return [(s.code.emit(f"extractelement <4 x i8> {four}, i32 {k}"),) for k in order]
-
-
-def _wide(s: GpuState, rhs: str) -> str:
-    """A number of this thread as i64."""
-    return s.first(f"zext nneg i32 {s.first(rhs)} to i64")

@@ -104,6 +104,10 @@ class GpuState(State):
         self.code.entry.append(f"  {name} = {rhs}")
         return name
 
+    def first_wide(self, rhs: str) -> str:
+        """An i32 that is not negative, computed once in the function's entry, as i64."""
+        return self.first(f"zext nneg i32 {self.first(rhs)} to i64")
+
     def allocate(
         self, name: str, dtype: ElementType, shape: tuple[int, ...], unit: int | None = None
     ) -> View:

@@ -1,0 +1,134 @@
+"""Results that leave by copies: a warp group stores its part, and waits for others where they store the same."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from gpu_code import assembled, distributed, lowered
+
+import tegula as tg
+from tegula.backend import ptx
+from tegula.check.schedule import check_schedule
+from tegula.ir import Kernel, Op
+from tegula.ops.group import Barrier
+from tegula.ops.schedule import BulkStore, BulkWait
+from tegula.ops.tile import TileStore
+from tegula.runtime.launch import block_size
+
+M, N, K, HALF = 128, 128, 64, tg.bfloat16
+ROUNDS = 5
+
+
+def storing(down: int, across: int, groups: int = 2, rows: int = M, columns: int = N) -> Any:
+    """A product in each round, stored so many rows further down and columns further across than the last one."""
+
+    @tg.kernel
+    def stores(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], n: int, top: int):
+        left = tg.tile_pipe(shape=(rows, K), dtype=HALF, stages=2)
+        right = tg.tile_pipe(shape=(K, columns), dtype=HALF, stages=2)
+        with tg.role("fetch", warp_groups=1):
+            for k in range(n):
+                tg.tile_pipe_load(left, a, offset=(0, k * K))
+                tg.tile_pipe_load(right, b, offset=(k * K, 0))
+        with tg.role("multiply", warp_groups=groups):
+            for k in range(n):
+                total = tg.tile_zeros(shape=(rows, columns), dtype=tg.float32)
+                tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+                at = (top + k * down, k * across)
+                tg.tile_store(c, tg.tile_astype(total, HALF), offset=at)
+
+    return stores
+
+
+@tg.kernel
+def persistent(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], down: int, across: int):
+    left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=2)
+    right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=2)
+    with tg.ws(0):
+        for i, j in tg.persistent_tiles((down, across)):
+            tg.tile_pipe_load(left, a, offset=(i * M, 0))
+            tg.tile_pipe_load(right, b, offset=(0, j * N))
+    with tg.ws(1, 2):
+        for i, j in tg.persistent_tiles((down, across)):
+            total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+            tg.tile_store(c, tg.tile_astype(total, HALF), offset=(i * M, j * N))
+
+
+@tg.kernel
+def cleared(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], d: tg.array2d[HALF]):
+    left = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=2)
+    right = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=2)
+    with tg.ws(0):
+        tg.tile_pipe_load(left, a)
+        tg.tile_pipe_load(right, b)
+    with tg.ws(1, 2):
+        total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
+        tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, tg.tile_astype(total, HALF))
+        tg.tile_store(d, tg.tile_astype(total, HALF))
+        tg.tile_store(c, tg.tile_zeros(shape=(16, 32), dtype=HALF), offset=(56, 0))
+
+
+def made(kernel: Any, *rest: Any) -> tuple[Kernel, Any]:
+    arrays = [tg.zeros((1024, 1024), dtype=HALF) for _ in range(3)]
+    args = [*arrays, *rest]
+    return distributed(kernel, args, (1,), block_size(kernel, None, args))
+
+
+def before_stores(kernel: Kernel) -> list[list[type[Op]]]:
+    """What stands right before each store by copies: waits for copies, barriers."""
+    found: list[list[type[Op]]] = []
+    for op in kernel.walk():
+        if isinstance(op, BulkStore):
+            assert op.parent is not None
+            ops = op.parent.ops
+            at = ops.index(op)
+            found.append([type(x) for x in ops[max(0, at - 2) : at] if isinstance(x, Barrier | BulkWait)])
+    return found
+
+
+def crossing(down: int, across: int, groups: int, rows: int, columns: int) -> bool:
+    """Whether in some rounds two warp groups, which share the rows, store the same element."""
+    part = rows // groups
+    for i, j, g, h in product(range(ROUNDS), range(ROUNDS), range(groups), range(groups)):
+        gap = abs(i * down + g * part - j * down - h * part)
+        if g != h and gap < part and abs(i - j) * across < columns:
+            return True
+    return False
+
+
+STEPS = [
+    (128, 0, 2, 128, 128), (256, 0, 2, 128, 128), (0, 0, 2, 128, 128), (0, 64, 2, 128, 128), (0, 128, 2, 128, 128),
+    (128, 64, 2, 128, 128), (192, 0, 3, 192, 64), (192, 64, 3, 192, 64), (192, 0, 2, 128, 128),
+    (64, 0, 2, 128, 128), (64, 64, 2, 128, 128), (32, 0, 2, 128, 128), (128, 0, 3, 192, 64),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("down", "across", "groups", "rows", "columns"), STEPS)
+def test_groups_wait_for_each_other_where_they_store_the_same(
+    down: int, across: int, groups: int, rows: int, columns: int
+) -> None:
+    kernel, parts = made(storing(down, across, groups, rows, columns), ROUNDS, 3)
+    wanted = [BulkWait, Barrier] if crossing(down, across, groups, rows, columns) else []
+    assert before_stores(kernel) == [wanted]
+    assert check_schedule(kernel, parts).proved
+
+
+@pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
+def test_groups_of_a_persistent_product_do_not_wait_for_each_other() -> None:
+    kernel, parts = made(persistent, 4, 4)
+    assert before_stores(kernel) == [[]]
+    assert check_schedule(kernel, parts).proved
+    arrays = [tg.zeros((512, 512), dtype=HALF) for _ in range(3)]
+    text, code = assembled(lowered(persistent, [*arrays, 4, 4], (2,), 384))
+    assert ", 256;" not in text and code.spill_bytes == 0
+
+
+def test_an_array_is_written_by_copies_or_by_threads() -> None:
+    kernel, _ = made(cleared, tg.zeros((M, N), dtype=HALF))
+    copied = [kernel.params.index(op.operands[1]) for op in kernel.walk() if isinstance(op, BulkStore)]
+    plain = [kernel.params.index(op.operands[0]) for op in kernel.walk() if isinstance(op, TileStore)]
+    assert (copied, plain) == ([3], [2, 2])
