@@ -246,6 +246,21 @@ def in_place(a: tg.array2d[float], out: tg.array2d[float]):
 
 
 @tg.kernel
+def on_a_grid(a: tg.array2d[float], out: tg.array2d[float]):
+    for i in range(a.shape[0]):
+        tile = i % 2 + i // 2
+        tg.tile_store(out, tg.tile_load(a, shape=(1, 256), offset=(i, 0)), offset=(0, 256 * tile))
+        tg.tile_store(out, tg.tile_load(a, shape=(1, 256), offset=(i, 0)) * 2.0, offset=(1, 256 * tile + 256))
+
+
+@tg.kernel
+def off_the_grid(a: tg.array2d[float], out: tg.array2d[float]):
+    for i in range(a.shape[0]):
+        tile = i % 2 + i // 2
+        tg.tile_store(out, tg.tile_load(a, shape=(1, 256), offset=(i, 0)), offset=(0, 128 * tile))
+
+
+@tg.kernel
 def before_atomics(count: tg.array[int], out: tg.array2d[int]):
     _i, j = tg.tid()
     first = tg.tile_atomic_add(count, tg.tile_full(shape=1, value=5, dtype=int), offset=0)
@@ -300,6 +315,8 @@ def launches() -> dict[str, Launch]:
         tiled(in_turn, [numbers(rng, 128, 64), numbers(rng, 128, 64), tg.zeros((128, 128))], rows, THREADS),
         tiled(before_atomics, [tg.zeros(1, **ints), whole[1]], rows, THREADS),
         tiled(joined, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
+        tiled(on_a_grid, [numbers(rng, 4, 256), tg.zeros((2, 1024))], (1,), THREADS),
+        tiled(off_the_grid, [numbers(rng, 4, 256), tg.zeros((1, 512))], (1,), THREADS),
         tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 64))], (1,), THREADS),
     ]
     made += [tiled(k, products(rng), grid, THREADS) for k in ASSIGNED]

@@ -31,6 +31,8 @@ COUNTS = {
     "before_atomics": 1,
     "joined": 1,
     "in_place": 1,
+    "on_a_grid": 0,
+    "off_the_grid": 1,
     "register_to_shared": 3,
     "register_into_shared": 3,
     "shared_into_register": 3,

@@ -201,22 +201,25 @@ class _Walk:
         first, second = self._window(a.op), self._window(b.op)
         if first is None or second is None:
             return False
-        if self._own_copies(a, b, first, second):
+        if _own(a, b) and self._always_own(a, b, first, second):
             return True
         if same_in_all(first, second):
             return (a.op is b.op or _own(a, b)) and moves_on(a.op, b.op, first, second)
         return apart(a.op, b.op, first, second)
 
-    def _own_copies(self, a: Access, b: Access, first: Window, second: Window) -> bool:
-        """Whether what a warp group stores by copies is what no other one has: it waits for its own ones by itself."""
-        if not (isinstance(a.op, BulkStore) and isinstance(b.op, BulkStore)):
+    def _always_own(self, a: Access, b: Access, first: Window, second: Window) -> bool:
+        """Whether an element that both touch, in whatever rounds, is one thread's, or where copies store it one warp
+        group's: those wait for their own earlier ones."""
+        copies = isinstance(a.op, BulkStore)
+        if a.layout is None or copies != isinstance(b.op, BulkStore):
             return False
-        layout = a.layout
-        if layout is None or layout != b.layout:
+        # Indices of views are dimensions of length 1.
+        dims = [d for d, n in enumerate(a.layout.shape) if n > 1]
+        pairs = [(x, y) for x, y in zip(first, second, strict=True) if x.length > 1 or y.length > 1]
+        if len(pairs) != len(dims):
             return False
-        outer = len(first) - len(layout.shape)
-        split = (outer + d for d in layout.split_by(WARP_GROUP))
-        return all(on_a_grid(a.op, b.op, first[d], second[d]) for d in split)
+        split = a.layout.split_by(WARP_GROUP if copies else 1)
+        return all(on_a_grid(a.op, b.op, *pair) for d, pair in zip(dims, pairs, strict=True) if d in split)
 
     def _window(self, op: Op) -> Window | None:
         if op not in self.windows:
