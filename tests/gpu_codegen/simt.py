@@ -14,6 +14,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from lane_order import Order
 from tensor_cores import multiply_group, multiply_warp, swizzled, to_tf32
 
 from tegula.backend.llvm import compile_object
@@ -66,21 +67,53 @@ define internal i32 @fused_bfloats(<2 x bfloat> %x, <2 x bfloat> %y, <2 x bfloat
   %made = bitcast <2 x i16> %two to i32
   ret i32 %made
 }
-"""
+define internal void @accessed(ptr %x, i64 %info) noinline {
+  %at = alloca [2 x i64]
+  %address = ptrtoint ptr %x to i64
+  %offset = sub i64 %address, LOWEST
+  %near = icmp ult i64 %offset, MANY
+  br i1 %near, label %tell, label %done
+tell:
+  store i64 %address, ptr %at
+  %second = getelementptr i64, ptr %at, i64 1
+  store i64 %info, ptr %second
+  %back = load ptr, ptr @entry
+  call void %back(i64 -1, ptr %at)
+  br label %done
+done:
+  ret void
+}
+""".replace("LOWEST", str(SHARED)).replace("MANY", str(BYTES))
 """Where to call back, and what this processor has no instruction for."""
 
 
-def run_together(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence[int], blocks: int) -> None:
+ACCESS = re.compile(
+    r"^  (?:%\S+ = )?(?P<verb>load|store) (?P<type><[^>]+>|\w+)[ ,].*?ptr (?P<at>%[\w.]+), align .*$",
+    re.MULTILINE,
+)
+ACCESSED = -1
+BITS = {"float": 32, "double": 64, "half": 16, "bfloat": 16, "ptr": 64}
+
+
+def run_together(
+    code: GpuCode,
+    kernel: Any,
+    args: Sequence[Any],
+    dims: Sequence[int],
+    blocks: int,
+    order: Order | None = None,
+) -> None:
     """All blocks one after the other, the threads of each at once. `dims`: of the launch, threads included; `blocks`:
-    of the hardware."""
+    of the hardware. `order`: is told what threads do to shared memory, of a launch of one block."""
     total = int(np.prod(dims))
     packed = b"".join(pack(a)[1] for pack, a in zip(kernel.packers, args, strict=True))
     packed += b"".join(n.to_bytes(8, "little") for n in (*dims, total, 0))
     size = 2 if code.paired and blocks % 2 == 0 else 1
-    texts = [_translated(code.text, rank, size) for rank in range(size)]
+    source = _watched(code.text) if order else code.text
+    texts = [_translated(source, rank, size) for rank in range(size)]
     for first in range(0, blocks, size):
         cluster = _Cluster(code.threads * size)
-        cluster.blocks = [_Block(code, *texts[k], packed, args, k, cluster) for k in range(size)]
+        cluster.blocks = [_Block(code, *texts[k], packed, args, k, cluster, order) for k in range(size)]
         threads = [t for k, block in enumerate(cluster.blocks) for t in block.threads(first + k, blocks)]
         for t in threads:
             t.start()
@@ -89,6 +122,18 @@ def run_together(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence
             assert not t.is_alive() or cluster.errors, "threads wait for ever"
         if cluster.errors:
             raise cluster.errors[0]
+
+
+def _watched(text: str) -> str:
+    """With a call before each load and store of vectors and scalars."""
+
+    def told(access: re.Match[str]) -> str:
+        count, _, element = access["type"].strip("<>").rpartition(" x ")
+        bits = BITS.get(element) or int(element[1:])
+        info = -(-bits * int(count or 1) // 8) * 2 + (access["verb"] == "store")
+        return f"  call void @accessed(ptr {access['at']}, i64 {info})\n{access[0]}"
+
+    return ACCESS.sub(told, text)
 
 
 def _translated(text: str, rank: int, size: int) -> tuple[str, list[str]]:
@@ -213,8 +258,9 @@ class _Cluster:
 class _Block:
     def __init__(
         self, code: GpuCode, text: str, callees: list[str], packed: bytes, args: Sequence[Any], rank: int,
-        cluster: _Cluster,
+        cluster: _Cluster, order: Order | None,
     ) -> None:  # fmt: skip
+        self.order, self.present = order, dict[Any, list[int]]()
         self.code, self.callees, self.args = code, callees, args
         self.cluster, self.window = cluster, WINDOW + rank * BYTES
         self.object = load(compile_object(text, get_target()))
@@ -247,16 +293,24 @@ class _Block:
         return [threading.Thread(target=one, args=(k,), daemon=True) for k in range(self.code.threads)]
 
     def _called(self, number: int, at: int) -> None:
-        what = self.callees[number]
         if self.errors:
             return
         try:
-            self._instruction(what, at)
+            if number == ACCESSED:
+                self._accessed(at)
+            else:
+                self._instruction(self.callees[number], at)
         except threading.BrokenBarrierError as error:
             if not self.errors:
                 self.errors.append(error)
         except BaseException as error:
             self.cluster.fail(error)
+
+    def _accessed(self, at: int) -> None:
+        address, info = (ctypes.c_uint64 * 2).from_address(at)
+        assert self.order is not None
+        with self.lock:
+            self.order.access(self.me.thread, address, info // 2, bool(info % 2))
 
     # Instructions ----------------------------------------------------------------------------------------------------
 
@@ -309,8 +363,18 @@ class _Block:
 
     def _meet(self, key: Any, count: int) -> None:
         with self.lock:
-            barrier = self.barriers.setdefault((key, count), threading.Barrier(count))
+            present = self.present.setdefault((key, count), [])
+            barrier = self.barriers.setdefault(
+                (key, count), threading.Barrier(count, lambda: self._met(key, present))
+            )
+            present.append(self.me.thread)
         barrier.wait(PATIENCE)
+
+    def _met(self, key: Any, present: list[int]) -> None:
+        if self.order:
+            with self.lock:
+                self.order.meet(present, of_a_warp=isinstance(key, tuple))
+        present.clear()
 
     def _together(self, size: int, value: Any, act: Callable[[list[Any]], Sequence[Any]]) -> Any:
         """What threads of a warp or a warp group do together."""
@@ -328,6 +392,7 @@ class _Block:
         assert all(SHARED - WINDOW <= r - self.window < BYTES for r in rows), (
             "a row of a matrix is not in shared memory"
         )
+        self._accesses(rows, False)
         whole = np.stack([np.frombuffer(ctypes.string_at(r, 16), np.uint16) for r in rows]).reshape(4, 8, 8)
         if turned:
             whole = whole.transpose(0, 2, 1)
@@ -338,10 +403,19 @@ class _Block:
         """Four 8 x 8 matrices of 16 bits, of which a lane holds two neighbours, to rows that the lanes name."""
         values = np.array(given, np.uint32)
         rows = np.ascontiguousarray(values[:, 1:].T).view(np.uint8).reshape(32, 16)
+        self._accesses([int(at) for at in values[:, 0]], True)
         for at, row in zip(values[:, 0], rows, strict=True):
             assert at % 16 == 0
             self.memory[int(at) - self.window : int(at) - self.window + 16] = row
         return [None] * 32
+
+    def _accesses(self, rows: list[int], writes: bool) -> None:
+        """Of rows of 16 bytes, each by the lane that names it."""
+        if self.order:
+            first = self.me.thread // 32 * 32
+            with self.lock:
+                for lane, row in enumerate(rows):
+                    self.order.access(first + lane, row, 16, writes)
 
     def _mma(self, name: str, words: Any, count: int) -> None:
         """`count`: of the arguments; the results take the place of the first."""
@@ -399,10 +473,21 @@ class _Block:
                     lambda: self.mbarriers[at].phase != parity or self.errors, PATIENCE
                 )
                 assert ready, "a wait for a memory barrier does not end"
+                if self.order:
+                    self.order.wait(self.me.thread, at)
             else:
                 expected = re.findall(r"expect_tx.*, (\d+);", text)
-                self.mbarriers[at].arrive(int(expected[0]) if expected else 0)
+                if self.order:
+                    self.order.arrive(self.me.thread, at)
+                self._arrived(at, int(expected[0]) if expected else 0)
             self.lock.notify_all()
+
+    def _arrived(self, at: int, bytes_to_come: int = 0, arrived: int = 0, count: int = 1) -> None:
+        barrier = self.mbarriers[at]
+        phase = barrier.phase
+        barrier.arrive(bytes_to_come, arrived, count)
+        if self.order and barrier.phase != phase:
+            self.order.phase_ends(at)
 
     def _arrive_at_both(self, words: Any) -> None:
         """At a barrier, and at the other block's at the same place."""
@@ -443,7 +528,9 @@ class _Block:
                 block.memory[places] = box
                 barrier = (words[2] & 0xFFFFFFFF) + block.window - self.window
                 with self.lock:
-                    self.mbarriers[barrier].arrive(arrived=box.size, count=0)
+                    if self.order:
+                        self.order.copy(self.me.thread, (places + self.window).flatten().tolist(), barrier)
+                    self._arrived(barrier, arrived=box.size, count=0)
                     self.lock.notify_all()
 
 

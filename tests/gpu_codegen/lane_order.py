@@ -1,0 +1,84 @@
+"""Which accesses of shared memory two threads of a block do without an order, by what the PTX manual says of order.
+
+Base causality (PTX ISA, "Causality Order") is transitive: what a thread did before a meeting comes before what any of
+the others does after it, and what is known to a thread that arrives at a memory barrier is known to all who have waited
+for that phase. It is kept as clocks: each thread knows how far it has seen each other one. Copies are threads of their
+own, which know what their issuer knew. Proxies are not looked at here: fences between them are the replay's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+
+class Order:
+    """Of one launch of one block. `blind`: what makes no order, "warp" or "mbarrier", to see what would be found."""
+
+    def __init__(self, threads: int, blind: str = "") -> None:
+        self.threads, self.blind = threads, blind
+        self.known = np.zeros((threads, 2 * threads), np.int64)
+        self.known[range(threads), range(threads)] = 1
+        self.copies = np.zeros(threads, np.int64)
+        self.pending: dict[int, np.ndarray] = {}
+        self.ended: dict[int, np.ndarray] = {}
+        self.written: dict[int, tuple[int, int]] = {}
+        self.read: dict[int, dict[int, int]] = {}
+        self.found: list[tuple[str, int, int, int]] = []
+        """(kind, byte, who came first, who came then); a copy's number is its issuer's, behind all threads."""
+
+    # What makes an order ---------------------------------------------------------------------------------------------
+
+    def meet(self, threads: Iterable[int], of_a_warp: bool) -> None:
+        """Of all of a block, of some warps, or of one."""
+        if of_a_warp and self.blind == "warp":
+            return
+        all_ = list(threads)
+        self.known[all_] = self.known[all_].max(0)
+        self.known[all_, all_] += 1
+
+    def arrive(self, thread: int, barrier: int) -> None:
+        self._release(barrier, self.known[thread])
+        self.known[thread, thread] += 1
+
+    def phase_ends(self, barrier: int) -> None:
+        self.ended[barrier] = self.pending.pop(barrier)
+
+    def wait(self, thread: int, barrier: int) -> None:
+        """A phase that has never begun has ended before all."""
+        if barrier in self.ended and self.blind != "mbarrier":
+            self.known[thread] = np.maximum(self.known[thread], self.ended[barrier])
+
+    def _release(self, barrier: int, known: np.ndarray) -> None:
+        self.pending[barrier] = np.maximum(self.pending.get(barrier, 0), known)
+
+    # Accesses --------------------------------------------------------------------------------------------------------
+
+    def access(self, thread: int, at: int, size: int, writes: bool) -> None:
+        self._access(thread, self.known[thread], range(at, at + size), writes)
+
+    def copy(self, thread: int, bytes_: Iterable[int], barrier: int) -> None:
+        """A bulk copy into shared memory, whose bytes have come when the phase of the barrier ends."""
+        self.copies[thread] += 1
+        known = self.known[thread].copy()
+        known[self.threads + thread] = self.copies[thread]
+        self._access(self.threads + thread, known, bytes_, True)
+        self._release(barrier, known)
+
+    def _access(self, who: int, known: np.ndarray, bytes_: Iterable[int], writes: bool) -> None:
+        now = int(known[who])
+        for byte in bytes_:
+            first = self.written.get(byte)
+            if first is not None and known[first[0]] < first[1]:
+                self.found.append(("WAW" if writes else "RAW", byte, first[0], who))
+            readers = self.read.setdefault(byte, {})
+            if not writes:
+                readers[who] = now
+                continue
+            self.found += [("WAR", byte, one, who) for one, then in readers.items() if known[one] < then]
+            readers.clear()
+            self.written[byte] = who, now
+
+    def counts(self) -> Counter[str]:
+        return Counter(kind for kind, *_ in self.found)
