@@ -34,9 +34,9 @@ class Config:
     driver's. From TEGULA_PTXAS."""
     check_schedules: str = "error"
     """What becomes of a GPU kernel whose schedule is not proved: "error" refuses it, "warning" only warns."""
-    line_info: bool = False
+    line_info: bool = field(default_factory=lambda: os.environ.get("TEGULA_LINE_INFO", "0") not in ("", "0"))
     """Whether GPU code says which Python line each instruction is of, for profilers, sanitizers and debuggers. It is
-    kept on disk apart, by its lines."""
+    kept on disk apart, by its lines. From TEGULA_LINE_INFO."""
     deterministic: bool = False
     """Whether gradients are added up in an order that is the same in every run, whatever that costs."""
     block_dim: int = 256

@@ -1,0 +1,79 @@
+"""tools/sanitize.py: what a sanitizer finds fails, unless it is a finding that is explained, line by line."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+KERNELS = ROOT / "tests" / "gpu" / "test_named_kernels.py"
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sanitize", ROOT / "tools" / "sanitize.py")
+    assert spec is not None and spec.loader is not None
+    made = sys.modules["sanitize"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def line_of(source: str) -> int:
+    (number,) = (k for k, line in enumerate(KERNELS.read_text().splitlines(), 1) if line.strip() == source)
+    return number
+
+
+def report(*races: tuple[str, str, str, str], summary: int | None = None) -> str:
+    """Of pairs of accesses: what each does, and where."""
+    lines = ["========= COMPUTE-SANITIZER", "......"]
+    for first, here, second, there in races:
+        lines.append(f"========= Error: Race reported between {first} access at kernel+0x960{here}")
+        lines.append(f"=========     and {second} access at kernel+0xf00{there} [2232 hazards]")
+    lines.append(
+        f"32 passed in 9.42s\n========= RACECHECK SUMMARY: {len(races) if summary is None else summary} hazard"
+    )
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def explained(tool: ModuleType) -> tuple[str, str, str, str]:
+    one: Any = tool.EXPLAINED[0]
+    at = [f" in {KERNELS.name}:{line_of(source)}" for source in (one.reads, one.writes)]
+    return "Read", at[0], "Write", at[1]
+
+
+def test_each_explanation_is_of_lines_that_are_there_and_of_a_note(tool: ModuleType) -> None:
+    for one in tool.EXPLAINED:
+        assert line_of(one.writes) and line_of(one.reads) and (ROOT / one.note).exists()
+
+
+def test_nothing_found(tool: ModuleType) -> None:
+    assert tool.judged(report(), 0)["clean"]
+    assert not tool.judged(report(), 1)["clean"]
+    assert not tool.judged("32 passed", 0)["clean"]
+
+
+def test_what_is_explained_is_shown(tool: ModuleType, explained: tuple[str, str, str, str]) -> None:
+    told = tool.judged(report(explained), 0)
+    assert told["clean"] and told["findings"] == 1
+    assert [(e["kernel"], e["hazards"]) for e in told["explained"]] == [("chain", 2232)]
+
+
+def test_anything_else_fails(tool: ModuleType, explained: tuple[str, str, str, str]) -> None:
+    read, here, write, there = explained
+    elsewhere = f" in {KERNELS.name}:{line_of('row = tg.tile_pipe_pop(rows)')}"
+    others = {
+        "another line": report((read, elsewhere, write, there)),
+        "two writes": report((write, here, write, there)),
+        "more of them": report(explained).replace("2232", "2233"),
+        "no lines": report((read, "", write, "")),
+        "one more race": report(explained, (read, elsewhere, write, there)),
+        "one more finding": report(explained, summary=2),
+    }
+    for why, text in others.items():
+        assert not tool.judged(text, 0)["clean"], why
