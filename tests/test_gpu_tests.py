@@ -13,6 +13,7 @@ import pytest
 TOOL = Path(__file__).parent.parent / "tools" / "gpu_tests.py"
 
 FILES = {
+    "test_also.py": "def test_one(): pass",
     "test_good.py": """
 import pytest
 @pytest.mark.parametrize("k", range(5))
@@ -102,25 +103,30 @@ def test_tests_of_a_process_that_is_lost_go_on_in_another(summary: dict[str, Any
         "test_then": "passed",
     }
     assert outcomes(summary, "test_crash.py") == {"test_gone": "crashed", "test_there": "passed"}
-    processes = {f["file"]: f["processes"] for f in summary["files"]}
+    processes = {file: f["processes"] for f in summary["files"] for file in f["files"]}
     assert processes["test_fault.py"] == processes["test_hang.py"] == processes["test_crash.py"] == 2
 
 
 def test_every_test_has_a_result(summary: dict[str, Any]) -> None:
     assert summary["counts"] == {
-        "passed": 5 + 1 + 2 + 2 + 1 + 3,
+        "passed": 1 + 5 + 1 + 2 + 2 + 1 + 3,
         "skipped": 1,
         "failed": 5,
         "hung": 1,
         "crashed": 1,
     }
     assert outcomes(summary, "test_cpu.py") == {}
-    assert sum(f["file"] == "test_good.py" for f in summary["files"]) == 2
+    assert sum("test_good.py" in f["files"] for f in summary["files"]) == 2
+
+
+def test_short_files_share_processes(summary: dict[str, Any]) -> None:
+    """As long as they are short together, and not more than --most."""
+    assert ["test_also.py", "test_crash.py"] in [f["files"] for f in summary["files"]]
 
 
 def test_what_takes_long_begins_in_processes_of_its_own(summary: dict[str, Any]) -> None:
-    assert next(f["file"] for f in summary["files"]) == "test_long.py"
-    assert sum(f["file"] == "test_long.py" for f in summary["files"]) == 2
+    assert summary["files"][0]["files"] == ["test_long.py"]
+    assert sum("test_long.py" in f["files"] for f in summary["files"]) == 2
 
 
 def test_failures_are_grouped_by_what_they_say(summary: dict[str, Any]) -> None:
@@ -140,18 +146,23 @@ def test_nothing_to_run(tmp_path: Path) -> None:
 
 
 SANITIZER = """
-import subprocess, sys
+import pathlib, subprocess, sys
 done = subprocess.run(sys.argv[1:])
-found = 3 if "test_wrong" in " ".join(sys.argv) else 0
+tests = pathlib.Path(sys.argv[-1].removeprefix("@"))
+found = 3 if tests.suffix == ".tests" and "test_wrong" in tests.read_text() else 0
 print(f"========= ERROR SUMMARY: {found} errors")
 sys.exit(done.returncode)
 """
 
 
 def test_what_a_sanitizer_finds_fails_the_file(tmp_path: Path) -> None:
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: on a pretended one\n")
-    for name in ("test_good.py", "test_wrong.py"):
-        (tmp_path / name).write_text("import pytest\npytestmark = pytest.mark.gpu\ndef test_one(): pass\n")
+    markers = ["gpu: on a pretended one", "faults: on purpose", "seconds(n): that it takes"]
+    (tmp_path / "pytest.ini").write_text("\n  ".join(["[pytest]\nmarkers =", *markers]))
+    for name, mark in (("test_good.py", "seconds(9)"), ("test_wrong.py", "gpu")):
+        text = f"import pytest\npytestmark = pytest.mark.gpu\n@pytest.mark.{mark}\ndef test_one(): pass\n"
+        (tmp_path / name).write_text(text)
+    fault = "import pytest\npytestmark = [pytest.mark.gpu, pytest.mark.faults]\ndef test_one(): pass\n"
+    (tmp_path / "test_fault.py").write_text(fault)
     (tmp_path / "sanitizer.py").write_text(SANITIZER)
     under, saved = f"{sys.executable} {tmp_path / 'sanitizer.py'}", tmp_path / "found.json"
     command = [sys.executable, str(TOOL), "--under", under, "--save", str(saved), str(tmp_path)]

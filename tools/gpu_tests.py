@@ -1,12 +1,14 @@
 """Runs the tests that need a GPU: `python tools/gpu_tests.py --jobs 12 [files or folders]`.
 
-A fault ends a process's use of the GPU, and all its later tests with it; a kernel may also never end. So the tests of
-each file run in processes of their own, as many in one as take about `TOGETHER` seconds, those that take the longest
-first (`@pytest.mark.seconds(20)` says how long a test takes). After a fault, a crash, or a test that takes longer than
-`--limit` seconds, a fresh process goes on with the tests that are left. Prints failures in groups of equal messages,
-and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there was none to run.
+A fault ends a process's use of the GPU, and all its later tests with it; a kernel may also never end. So tests run in
+processes of their own, as many in one as take about `TOGETHER` seconds, those that take the longest first
+(`@pytest.mark.seconds(20)` says how long a test takes): long files are cut, short ones put together. After a fault, a
+crash, or a test that takes longer than `--limit` seconds, a fresh process goes on with the tests that are left. Prints
+failures in groups of equal messages, and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there
+was none to run.
 
-`--under "compute-sanitizer --report-api-errors no"` runs them under that command; what it finds fails their file."""
+`--under "compute-sanitizer --report-api-errors no"` runs them under that command; what it finds fails their files. Tests
+that fault on purpose (`@pytest.mark.faults`) are left out then, and TEGULA_TESTS_UNDER holds the command's name."""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ FAULT = re.compile(
 FINDINGS = re.compile(r"^=+ (?:ERROR|RACECHECK) SUMMARY: ([1-9]\d*) .*$", re.MULTILINE)
 """What a sanitizer says at the end if it has found something."""
 PAUSE = 0.05
-USUAL, SLOW, TOGETHER = 0.3, 2.0, 20.0
-"""Seconds: of a test that says nothing, of one that is marked as slow, of all tests in one process."""
+USUAL, SLOW, SHORT, TOGETHER = 0.3, 2.0, 8.0, 20.0
+"""Seconds: of a test that says nothing, of one that is marked as slow, of tests of several files in one process, of all
+tests in one process."""
 GOOD = ("passed", "skipped")
 
 
@@ -54,10 +57,10 @@ class Result:
 
 @dataclass
 class Piece:
-    """Tests of one file that run in one process, as long as nothing goes wrong. `expected`: seconds; `spent`: seconds,
-    all processes."""
+    """Tests of some files that run in one process, as long as nothing goes wrong. `expected`: seconds; `spent`:
+    seconds, all processes."""
 
-    file: str
+    files: list[str]
     tests: list[str] = field(default_factory=list[str])
     expected: float = 0.0
     results: list[Result] = field(default_factory=list[Result])
@@ -129,6 +132,7 @@ def started(
 ) -> subprocess.Popen[bytes]:
     command = [*under, sys.executable, __file__, "--work", str(report), *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *sys.path[1:]])}
+    environment |= {"TEGULA_TESTS_UNDER": under[0]} if under else {}
     with log.open("wb") as out:
         return subprocess.Popen(
             command, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True
@@ -157,18 +161,33 @@ def collected(places: Sequence[str], marker: str, folder: Path) -> dict[str, flo
 
 
 def pieces(tests: Mapping[str, float], most: int) -> list[Piece]:
-    """The tests by files, long files cut; those that take the longest first."""
+    """The tests by files, long files cut, short ones put together; those that take the longest first."""
     cut: list[Piece] = []
     open_: dict[str, Piece] = {}
     for test, seconds in tests.items():
         file = test.split("::")[0]
         piece = open_.get(file)
         if piece is None or len(piece.tests) >= most or piece.expected + seconds > TOGETHER:
-            piece = open_[file] = Piece(file)
+            piece = open_[file] = Piece([file])
             cut.append(piece)
         piece.tests.append(test)
         piece.expected += seconds
-    return sorted(cut, key=lambda piece: -piece.expected)
+    long = [piece for piece in cut if piece.expected > SHORT]
+    return sorted(long + _together([p for p in cut if p.expected <= SHORT], most), key=lambda p: -p.expected)
+
+
+def _together(short: Sequence[Piece], most: int) -> list[Piece]:
+    """Each next one is put to the last, as long as both together are still short: to start a process takes seconds."""
+    put: list[Piece] = []
+    for piece in short:
+        last = put[-1] if put else Piece([], expected=SHORT)
+        if last.expected + piece.expected > SHORT or len(last.tests) + len(piece.tests) > most:
+            put.append(piece)
+            continue
+        last.files += [file for file in piece.files if file not in last.files]
+        last.tests += piece.tests
+        last.expected += piece.expected
+    return put
 
 
 def run(piece: Piece, folder: Path, limit: float, end: float, under: Sequence[str] = ()) -> Piece:
@@ -190,7 +209,7 @@ def _one_process(
 ) -> list[Result]:
     """What one process gets done: at least one result."""
     piece.processes += 1
-    base = folder / re.sub(r"\W", "-", f"{piece.file} {piece.tests[0]} {piece.processes}")[-120:]
+    base = folder / re.sub(r"\W", "-", f"{piece.tests[0]} {piece.processes}")[-120:]
     names, report, log = (base.with_suffix(s) for s in (".tests", ".report", ".log"))
     names.write_text("\n".join(left))
     process = started(report, log, [f"@{names}"], under)
@@ -220,7 +239,7 @@ def _one_process(
         found.append(Result(current or left[0], over, time.monotonic() - since, f"the process {what}{tail}"))
     said = FINDINGS.search(log.read_text(errors="replace"))
     if said:
-        found.append(Result(f"{piece.file} under {under[0]}", "failed", 0.0, said[0]))
+        found.append(Result(f"{', '.join(piece.files)} under {under[0]}", "failed", 0.0, said[0]))
     return found
 
 
@@ -260,7 +279,8 @@ def main() -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tegula-gpu-tests-") as made:
         folder = Path(made)
-        tests = collected(asked.places, asked.marker, folder)
+        marker = f"({asked.marker}) and not faults" if asked.under else asked.marker
+        tests = collected(asked.places, marker, folder)
         if not tests:
             print("there is nothing to run: no GPU, or no such tests")
             return 2
@@ -272,7 +292,7 @@ def main() -> int:
             ]
             for piece in (one.result() for one in work):
                 done.append(piece)
-                print(f"{piece.file}: {spoken(piece.results)} in {piece.spent:.1f} s", flush=True)
+                print(f"{', '.join(piece.files)}: {spoken(piece.results)} in {piece.spent:.1f} s", flush=True)
     results = [result for piece in done for result in piece.results]
     for said, members in grouped(results):
         print(f"\n{len(members)} x {said}")
@@ -284,7 +304,7 @@ def main() -> int:
         "counts": counts(results),
         "seconds": round(seconds, 1),
         "groups": [{"message": m, "tests": [r.test for r in rs]} for m, rs in grouped(results)],
-        "files": [{"file": p.file, "seconds": round(p.spent, 1), "processes": p.processes} for p in done],
+        "files": [{"files": p.files, "seconds": round(p.spent, 1), "processes": p.processes} for p in done],
         "results": [asdict(r) for r in results],
     }
     asked.save.write_text(json.dumps(summary, indent=1) + "\n")

@@ -167,6 +167,7 @@ print(y.numpy().sum(), [c.from_cache for c in axpy.compiled])
     assert [r.stdout for r in runs] == ["20.0 [False]\n", "20.0 [True]\n"], runs[0].stderr
 
 
+@pytest.mark.faults
 def test_a_fault_names_the_kernel_and_sticks() -> None:
     code = f"""
 import sys

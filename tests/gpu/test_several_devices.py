@@ -139,6 +139,7 @@ assert (y.numpy() == 2 * np.arange(32)).all()
 """
 
 
+@pytest.mark.faults
 def test_a_fault_of_one_leaves_the_other(tmp_path: Path) -> None:
     """In a process of its own, because a fault lasts."""
     (tmp_path / "fault.py").write_text(FAULT)
