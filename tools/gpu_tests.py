@@ -7,8 +7,8 @@ crash, or a test that takes longer than `--limit` seconds, a fresh process goes 
 failures in groups of equal messages, and writes all results to `--save`. Exits with 1 if a test failed, with 2 if there
 was none to run.
 
-`--under "compute-sanitizer --report-api-errors no"` runs them under that command; what it finds fails their files. Tests
-that fault on purpose (`@pytest.mark.faults`) are left out then, and TEGULA_TESTS_UNDER holds the command's name."""
+`--under "compute-sanitizer --report-api-errors no"` runs them under that command; what it finds fails their files.
+Tests that fault on purpose (`@pytest.mark.faults`) are left out then, and TEGULA_TESTS_UNDER is the command's name."""
 
 from __future__ import annotations
 
