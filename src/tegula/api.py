@@ -67,6 +67,7 @@ from tegula.runtime.device import (
 from tegula.runtime.gradcheck import GradientMismatch, gradcheck
 from tegula.runtime.kernel import Kernel, kernel
 from tegula.runtime.launch import launch, launch_tiled
+from tegula.runtime.launch_key import launch_key
 from tegula.runtime.tape import Tape
 from tegula.types import DTYPES, NAMED_ELEMENTS
 

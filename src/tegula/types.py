@@ -19,6 +19,9 @@ class DType:
     kind: str
     bits: int
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     def __str__(self) -> str:
         return self.name
 
@@ -242,6 +245,7 @@ def element_shape(t: ElementType) -> tuple[int, ...]:
     return ()
 
 
+@cache
 def components(t: ElementType) -> int:
     """How many scalars an element holds."""
     return int(np.prod(element_shape(t), dtype=np.int64))

@@ -17,8 +17,8 @@ from tegula.codegen.gpu import GpuCode, lower_kernel
 from tegula.ir import Kernel
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import Distribution, for_gpu
-from tegula.runtime.array import SPECIALISATIONS
 from tegula.runtime.compile import trace
+from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import overlaps, specialisation
 from tegula.target import get_cuda_target, get_target

@@ -12,7 +12,7 @@ from data import assert_near, normal, wide
 
 import tegula as tg
 from tegula.kernels import attention
-from tegula.kernels.operands import empty
+from tegula.kernels.operands import maker
 
 LENGTHS = [1, 127, 128, 129, 300]
 
@@ -177,5 +177,5 @@ def test_new_arrays_are_tensors_beside_tensors(monkeypatch: pytest.MonkeyPatch) 
     module = SimpleNamespace(Tensor=Tensor, float32="torch.float32")
     monkeypatch.setitem(sys.modules, "torch", module)
     cpu = tg.get_device("cpu")
-    assert empty((2, 3), tg.float32, Tensor(), cpu) == ((2, 3), "torch.float32")
-    assert isinstance(empty((2, 3), tg.float32, Q, cpu), tg.array)
+    assert maker((2, 3), tg.float32, Tensor(), cpu)(Tensor()) == ((2, 3), "torch.float32")
+    assert isinstance(maker((2, 3), tg.float32, Q, cpu)(Q), tg.array)

@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from pretend_driver import PretendDriver
 
-from tegula.kernels import operands
+from tegula.kernels import gemm, operands
+from tegula.kernels.attention import plans as attention_plans
 from tegula.runtime import device
 from tegula.runtime.cuda import context, driver, maps, report, stream, strided
 
@@ -32,6 +33,8 @@ def forget() -> None:
         ),
         device._cuda,
         operands.kept.known,
+        gemm.plans.known,
+        attention_plans.known,
     ):
         known.clear()
     context.attribute.cache_clear()

@@ -25,7 +25,7 @@ def encoded(driver: PretendDriver, x: tg.array, written: bool) -> tuple[int, lis
 
 def test_an_array(pretended: PretendDriver) -> None:
     x = tg.zeros((3, 20, 8), device="cuda:0")
-    assert x.access.bulk
+    assert x.description.access.bulk
     assert encoded(pretended, x, written=False) == (x.ptr, [8, 20, 3], [32, 640])
 
 
@@ -34,7 +34,7 @@ def test_an_array_without_elements(pretended: PretendDriver) -> None:
     places: set[int] = set()
     for shape in ((0, 8), (16, 0), (4, 0, 3)):
         x = tg.zeros(shape, device="cuda:0")
-        assert x.access.bulk and x.is_contiguous
+        assert x.description.access.bulk and x.is_contiguous
         for written in (False, True):
             address, lengths, strides = encoded(pretended, x, written)
             assert set(lengths) == {1} and all(n % 16 == 0 for n in strides) and address % 16 == 0

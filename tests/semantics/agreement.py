@@ -10,8 +10,8 @@ import numpy as np
 import tegula as tg
 from tegula import interp
 from tegula.ir import Kernel as KernelIR
-from tegula.runtime.array import SPECIALISATIONS
 from tegula.runtime.compile import trace
+from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import overlaps, specialisation
 

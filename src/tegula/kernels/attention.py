@@ -6,11 +6,22 @@ some that do not. Where all rows see as many keys, blocks are persistent: the ne
 are fetched while one is finished. Causal tiles have a block each, which start in order, the longest first."""
 
 import math
+from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import tegula as tg
-from tegula.kernels.operands import empty, expect_apart, expect_shape, processors, reachable, seen
+from tegula.kernels.operands import (
+    Plans,
+    Reach,
+    expect_apart,
+    expect_shape,
+    is_reachable,
+    maker,
+    processors,
+    reachable,
+    seen,
+)
 
 DTYPES = ("bfloat16", "float16")
 QUERIES = KEYS = 128
@@ -153,25 +164,77 @@ def attention(
 
     Runs where the arrays are; new arrays are tensors if `q` is one of PyTorch's, else `tg.array`s. LaunchError for
     arguments that do not fit."""
+    if scale is not None and not 0.0 < scale < math.inf:
+        what = f"attention: scale must be positive, got {scale}"
+        raise tg.LaunchError(what, "negate q for a negative scale")
+    options, alike = (bool(causal), bool(return_lse)), tg.launch_key(q, k, v, out)
+    key = None if alike is None else (alike, options)
+    plan: Plan | None = plans.get(key)
+    if plan is None:
+        plan = _plan(q, k, v, out, *options)
+        plans.remember(key, plan)
+    elif plan.reach is not None:
+        plan.reach.expect_apart(out, q, k, v)
+    if out is None:
+        out = plan.new(q)
+    lse = plan.new_lse(q) if return_lse else 0
+    if plan.kernel is not None:
+        inputs = [q, k, v]
+        if plan.copies:
+            seen_as = [seen("attention", name, x, 4, DTYPES) for name, x in zip("qkv", inputs, strict=True)]
+            inputs = [reachable(x, known) for x, known in zip(inputs, seen_as, strict=True)]
+        factor = plan.factor if scale is None else LOG2E * float(scale)
+        tg.launch_tiled(plan.kernel, plan.grid, [*inputs, factor, *plan.told], [lse, out])
+    return (out, lse) if return_lse else out
+
+
+class Plan(NamedTuple):
+    """How attention is computed, for all arguments with one launch key. `new`, `new_lse`: make outputs that are not
+    given, beside q; `reach`: of one that is given. `kernel`: None where there is nothing to compute. `copies`: whether
+    an operand is copied to where bulk copies reach it. `factor`: of the scores, where no scale is given."""
+
+    new: Callable[[Any], Any]
+    new_lse: Callable[[Any], Any]
+    reach: Reach | None
+    kernel: Any
+    grid: tuple[int, ...] = ()
+    told: tuple[int, ...] = ()
+    copies: bool = False
+    factor: float = 1.0
+
+
+plans = Plans()
+
+
+def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> Plan:
+    """How attention is computed; LaunchError for arguments that do not fit."""
     given = {name: seen("attention", name, x, 4, DTYPES) for name, x in (("q", q), ("k", k), ("v", v))}
     queries, keys = given["q"], given["k"]
-    _check(given, scale)
+    _check(given)
     batch, heads, length, depth = queries.shape
-    out = empty(queries.shape, queries.dtype, q, queries.device) if out is None else out
-    target = seen("attention", "out", out, 4, (str(queries.dtype),))
-    expect_shape("attention", "out", target, queries.shape, "'q'")
-    expect_apart("attention", target, given)
-    lse = empty((batch, heads, length), tg.float32, q, queries.device) if return_lse else 0
+    dtype, device = queries.dtype, queries.device
+    new = maker(queries.shape, dtype, q, device)
+    new_lse = maker((batch, heads, length), tg.float32, q, device)
+    reach = None
+    if out is not None:
+        target = seen("attention", "out", out, 4, (str(dtype),))
+        expect_shape("attention", "out", target, queries.shape, "'q'")
+        reach = expect_apart("attention", target, given)
+    if not queries.size:
+        return Plan(new, new_lse, reach, None)
     causal = causal and length > 1
     ragged = causal and (keys.shape[2] - length) % KEYS != 0
-    kernel = forward(queries.dtype, depth, causal, ragged, return_lse)
-    factor = LOG2E * (1.0 / math.sqrt(depth) if scale is None else float(scale))
-    if target.size:
-        most = processors(queries.device)
-        grid, told = order(queries.shape, keys.shape, queries.dtype.bits, most, causal)
-        inputs = [reachable(x, known) for x, known in zip((q, k, v), given.values(), strict=True)]
-        tg.launch_tiled(kernel, grid, [*inputs, factor, *told], [lse, out])
-    return (out, lse) if return_lse else out
+    grid, told = order(queries.shape, keys.shape, dtype.bits, processors(device), causal)
+    return Plan(
+        new,
+        new_lse,
+        reach,
+        forward(dtype, depth, causal, ragged, logs),
+        grid,
+        told,
+        not all(map(is_reachable, given.values())),
+        LOG2E / math.sqrt(depth),
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -195,7 +258,7 @@ def order(
     return grid, told
 
 
-def _check(given: dict[str, Any], scale: float | None) -> None:
+def _check(given: dict[str, Any]) -> None:
     """LaunchError for queries, keys and values that do not fit each other."""
     q, k, v = given.values()
     (batch, heads, _, depth), groups = q.shape, k.shape[1]
@@ -210,7 +273,3 @@ def _check(given: dict[str, Any], scale: float | None) -> None:
     if not q.dtype == k.dtype == v.dtype:
         what = f"attention: 'q', 'k' and 'v' must be of one dtype, got {q.dtype}, {k.dtype} and {v.dtype}"
         raise tg.LaunchError(what, "convert the others to that of 'q'")
-    if scale is not None and not 0.0 < scale < math.inf:
-        raise tg.LaunchError(
-            f"attention: scale must be positive, got {scale}", "negate q for a negative scale"
-        )

@@ -2,6 +2,7 @@
 
 Where there are fewer tiles than blocks, several share the steps of a tile, and a second kernel adds up their sums."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
@@ -9,9 +10,12 @@ from typing import Any, NamedTuple
 import tegula as tg
 from tegula.kernels.activations import EXACT, SHORT
 from tegula.kernels.operands import (
-    empty,
+    Plans,
+    Reach,
     expect_apart,
     expect_shape,
+    is_reachable,
+    maker,
     processors,
     reachable,
     scratch,
@@ -163,75 +167,117 @@ def matmul(
 
     Runs where the arrays are; the new array is a tensor if `a` is one of PyTorch's, else a `tg.array`. LaunchError for
     arguments that do not fit."""
+    if out is None and beta:
+        raise tg.LaunchError(f"matmul: beta is {beta}, but there is no 'out' to scale", "pass out=")
+    options = bool(alpha != 1), bool(beta != 0), activation, bool(transpose_b), precision, tile
+    alike = tg.launch_key(a, b, bias, out)
+    key = None if alike is None else (alike, options)
+    plan: Plan | None = plans.get(key)
+    if plan is None:
+        plan = _plan(a, b, bias, out, *options)
+        plans.remember(key, plan)
+    elif plan.reach is not None:
+        plan.reach.expect_apart(out, a, b, *([] if bias is None else [bias]))
+    if out is None:
+        out = plan.new(a)
+    if plan.kernel is None:
+        return out
+    if plan.copies:
+        left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
+        if plan.turns:
+            b = right = turned(b, right)
+        a, b = reachable(a, left), reachable(b, right)
+    rest = [0 if bias is None else bias, float(alpha), float(beta)]
+    if plan.shares is None:
+        tg.launch_tiled(plan.kernel, plan.blocks, [a, b, *rest], [out])
+        return out
+    shape, add, grid = plan.shares
+    sums = scratch(shape, a, plan.device)
+    tg.launch_tiled(plan.kernel, plan.blocks, [a, b, 0, 1.0, 0.0], [sums])
+    tg.launch_tiled(add, grid, [sums, *rest], [out], block_dim=THREADS)
+    return out
+
+
+class Plan(NamedTuple):
+    """How a product is computed, for all arguments with one launch key. `new`: makes an output that is not given,
+    beside a; `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is
+    launched with. `copies`: whether operands are copied to where bulk copies reach them; `turns`: whether b is
+    transposed there. `shares`: where blocks share tiles, the shape of their sums, the kernel that adds these up, and
+    its grid."""
+
+    new: Callable[[Any], Any]
+    device: Any
+    reach: Reach | None
+    kernel: Any = None
+    blocks: int = 0
+    copies: bool = False
+    turns: bool = False
+    shares: tuple[tuple[int, int, int], Any, tuple[int, int]] | None = None
+
+
+plans = Plans()
+
+
+def _plan(
+    a: Any,
+    b: Any,
+    bias: Any,
+    out: Any,
+    scaled: bool,
+    keeps: bool,
+    activation: str | None,
+    transposed: bool,
+    precision: str,
+    tile: Tile | None,
+) -> Plan:
+    """How the product is computed; LaunchError for arguments that do not fit."""
     left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
-    if left.dtype != right.dtype:
-        what = f"matmul: 'a' and 'b' must be of one dtype, got {left.dtype} and {right.dtype}"
+    dtype, device = left.dtype, left.device
+    if dtype != right.dtype:
+        what = f"matmul: 'a' and 'b' must be of one dtype, got {dtype} and {right.dtype}"
         raise tg.LaunchError(what, "convert one of them")
-    (m, depth), n = left.shape, right.shape[0 if transpose_b else 1]
-    fitting = f"'a' of shape {left.shape}" + " with transpose_b" * transpose_b
-    expect_shape("matmul", "b", right, (n, depth) if transpose_b else (depth, n), fitting)
+    (m, depth), n = left.shape, right.shape[0 if transposed else 1]
+    fitting = f"'a' of shape {left.shape}" + " with transpose_b" * transposed
+    expect_shape("matmul", "b", right, (n, depth) if transposed else (depth, n), fitting)
     if precision not in PRECISIONS:
         what = f"matmul: there is no precision {precision!r}"
         raise tg.LaunchError(what, f"there are {' and '.join(PRECISIONS)}")
     if activation is not None and activation not in EXACT:
         what = f"matmul: there is no activation {activation!r}"
         raise tg.LaunchError(what, f"there are {', '.join(EXACT)}; None is no activation")
-    if out is None and beta:
-        raise tg.LaunchError(f"matmul: beta is {beta}, but there is no 'out' to scale", "pass out=")
-    wanted = left.dtype if left.dtype.bits > 8 else tg.bfloat16
-    out = empty((m, n), wanted, a, left.device) if out is None else out
-    target = seen("matmul", "out", out, 2, RESULTS)
-    expect_shape("matmul", "out", target, (m, n), "'a' and 'b'")
-    inputs = {"a": left, "b": right}
+    result = dtype if dtype.bits > 8 else tg.bfloat16
+    new, inputs = maker((m, n), result, a, device), {"a": left, "b": right}
     if bias is not None:
         inputs["bias"] = seen("matmul", "bias", bias, 1, RESULTS)
         expect_shape("matmul", "bias", inputs["bias"], (n,), "'b'")
-    expect_apart("matmul", target, inputs)
+    reach = None
+    if out is not None:
+        target = seen("matmul", "out", out, 2, RESULTS)
+        expect_shape("matmul", "out", target, (m, n), "'a' and 'b'")
+        reach, result = expect_apart("matmul", target, inputs), target.dtype
     if not m or not n:
-        return out
+        return Plan(new, device, reach)
     # The old elements, or float32 results that are long in the making.
-    crowded = beta != 0 or (activation == "gelu" and target.dtype == tg.float32)
-    precision = precision if left.dtype == tg.float32 else "default"
+    crowded = keeps or (activation == "gelu" and result == tg.float32)
+    precision = precision if dtype == tg.float32 else "default"
+    blocks = processors(device)
     if tile is None:
-        blocks = processors(left.device)
-        machine = (
-            cpu(blocks) if left.device.is_cpu else Machine(blocks).reading(left.strides[0], right.strides[0])
-        )
-        ways, size = candidates(left.dtype, crowded, precision), left.dtype.bits / 8
-        tile = choose(m, n, depth, size, speed(left.dtype, precision), ways, machine)
-    if not transpose_b and (left.dtype.bits == 8 or precision == "tf32") and not left.device.is_cpu:
-        b = right = turned(b, right)
-        transpose_b = True
-    exact = left.dtype == tg.float32 and precision == "default"
-    epilogue = Epilogue(target.dtype, alpha != 1, beta != 0, bias is not None, activation or "", exact)
-    operands = [reachable(a, left), reachable(b, right)]
-    rest = [0 if bias is None else bias, float(alpha), float(beta)]
-    _run(operands, rest, out, (m, n), left, tile, transpose_b, epilogue, precision)
-    return out
-
-
-def _run(
-    operands: list[Any],
-    rest: list[Any],
-    out: Any,
-    shape: tuple[int, int],
-    like: Any,
-    tile: Tile,
-    transposed: bool,
-    epilogue: Epilogue,
-    precision: str,
-) -> None:
-    """Launch the kernel, and where blocks share tiles the one that adds up their sums."""
-    (m, n), splits = shape, tile.splits
+        machine = cpu(blocks) if device.is_cpu else Machine(blocks).reading(left.strides[0], right.strides[0])
+        ways = candidates(dtype, crowded, precision)
+        tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), ways, machine)
+    turns = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
+    exact = dtype == tg.float32 and precision == "default"
+    epilogue = Epilogue(result, scaled, keeps, bias is not None, activation or "", exact)
+    shared = tile.splits > 1
     # An even number: neighbouring blocks may share what they fetch.
-    tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * splits
-    blocks = min(processors(like.device), tiles + tiles % 2)
-    if splits == 1:
-        kernel = product(like.dtype, tile, transposed, epilogue, precision)
-        tg.launch_tiled(kernel, blocks, [*operands, *rest], [out])
-        return
-    shares = scratch((splits, m, n), operands[0], like.device)
-    kernel = product(like.dtype, tile, transposed, Epilogue(tg.float32), precision)
-    tg.launch_tiled(kernel, blocks, [*operands, 0, 1.0, 0.0], [shares])
-    grid = (m, ceil(n / WIDTH))
-    tg.launch_tiled(summed(splits, epilogue), grid, [shares, *rest], [out], block_dim=THREADS)
+    tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
+    return Plan(
+        new,
+        device,
+        reach,
+        product(dtype, tile, transposed or turns, Epilogue(tg.float32) if shared else epilogue, precision),
+        min(blocks, tiles + tiles % 2),
+        turns or not (is_reachable(left) and is_reachable(right)),
+        turns,
+        ((tile.splits, m, n), summed(tile.splits, epilogue), (m, ceil(n / WIDTH))) if shared else None,
+    )

@@ -4,7 +4,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -40,17 +40,45 @@ def expect_shape(function: str, name: str, found: Any, wanted: tuple[int, ...], 
         raise tg.LaunchError(what, "check the order of its dimensions")
 
 
-def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> None:
-    """LaunchError for an output that shares memory with an input, which other blocks may still read."""
-    for name, x in inputs.items():
-        if out.low < x.high and x.low < out.high:
-            what = f"{function}: 'out' shares memory with '{name}', which is read while it is written"
-            raise tg.LaunchError(what, "leave out=, or pass other memory")
+def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> "Reach":
+    """LaunchError for an output that shares memory with an input, which other blocks may still read. What it returns
+    finds that out of other arguments with the same launch key."""
+    reach = Reach(
+        function, *((name, x.low - x.ptr, x.high - x.ptr) for name, x in (("out", out), *inputs.items()))
+    )
+    reach.expect_apart(out, *inputs.values())
+    return reach
+
+
+class Reach:
+    """Where the bytes of an output and of inputs begin and end, from their addresses. `of`: their names with that, the
+    output's first."""
+
+    def __init__(self, function: str, *of: tuple[str, int, int]) -> None:
+        self.function = function
+        (_, self.low, self.high), *self.inputs = of
+
+    def expect_apart(self, out: Any, *inputs: Any) -> None:
+        """LaunchError for an output that shares memory with an input."""
+        start = address(out)
+        first, end = start + self.low, start + self.high
+        for x, (name, low, high) in zip(inputs, self.inputs, strict=True):
+            at = address(x)
+            if first < at + high and at + low < end:
+                what = (
+                    f"{self.function}: 'out' shares memory with '{name}', which is read while it is written"
+                )
+                raise tg.LaunchError(what, "leave out=, or pass other memory")
+
+
+def address(x: Any) -> int:
+    """Of element 0 of one of our arrays, or of a tensor."""
+    return x.ptr if isinstance(x, tg.array) else x.data_ptr()
 
 
 def reachable(argument: Any, known: Any) -> Any:
     """An operand for bulk copies: the argument itself or, on a GPU, a copy of it if its rows are not aligned."""
-    if known.device.is_cpu or is_aligned(known) or not known.size:
+    if is_reachable(known):
         return argument
     *outer, last = known.shape
     unit = 8 * MAP_ALIGNMENT // known.dtype.bits
@@ -89,6 +117,11 @@ def turned(argument: Any, known: Any) -> Any:
     return made
 
 
+def is_reachable(x: Any) -> bool:
+    """Whether bulk copies reach an operand; those of a CPU reach all."""
+    return x.device.is_cpu or is_aligned(x) or not x.size
+
+
 def is_aligned(x: Any) -> bool:
     """Whether rows are packed, and start where bulk copies can."""
     *outer, last = x.strides
@@ -96,12 +129,14 @@ def is_aligned(x: Any) -> bool:
     return distances and x.ptr % MAP_ALIGNMENT == 0 and 8 * last == x.dtype.bits
 
 
-def empty(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Any:
-    """A new array: a tensor if `like` is one of PyTorch's, else ours on the device."""
+def maker(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Callable[[Any], Any]:
+    """What makes new arrays beside arguments such as `like`: tensors if that is one of PyTorch's, else ours on the
+    device."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
-        return like.new_empty(shape, dtype=getattr(torch, str(dtype)))
-    return tg.empty(shape, dtype, device)
+        kind = getattr(torch, str(dtype))
+        return lambda beside: beside.new_empty(shape, dtype=kind)
+    return lambda beside: tg.empty(shape, dtype, device)
 
 
 DEFAULT_STREAM = 1
@@ -127,7 +162,8 @@ def scratch(shape: tuple[int, int, int], like: Any, device: Any) -> Any:
     padded, end = (*shape[:2], math.ceil(shape[2] / 4) * 4), slice(shape[2])
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
-        return like.new_empty(padded, dtype=torch.float32)[:, :, end]
+        made = like.new_empty(padded, dtype=torch.float32)
+        return made if padded == shape else made[:, :, end]
     if device.is_cpu or tg.get_stream(device).cuda_stream != DEFAULT_STREAM:
         return tg.empty(padded, tg.float32, device)[:, :, end]
     made = kept.known.get((device, shape))
@@ -142,3 +178,21 @@ def scratch(shape: tuple[int, int, int], like: Any, device: Any) -> Any:
 def processors(device: Any) -> int:
     """How many blocks of a persistent kernel a device runs side by side."""
     return device.sm_count or os.cpu_count() or 1
+
+
+MOST_PLANS = 4096
+
+
+class Plans:
+    """What was decided for arguments, by their launch keys and what else a plan depends on. They hold no arrays."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Any] = {}
+        self.get = self.known.get
+
+    def remember(self, key: Any, plan: Any) -> None:
+        """Remember a plan, unless arguments have no key; all are forgotten where there are too many."""
+        if key is not None:
+            if len(self.known) >= MOST_PLANS:
+                self.known.clear()
+            self.known[key] = plan

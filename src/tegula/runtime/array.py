@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tegula.ir import AccessClass
 from tegula.lang.annotations import ArrayAnnotation, array_annotation
+from tegula.runtime.description import ALIGNMENT, Description, described
 from tegula.runtime.device import CPU, Device, get_device
 from tegula.runtime.recording import recording
 from tegula.runtime.tensors import host_data, is_tensor
@@ -27,31 +29,9 @@ from tegula.types import (
     with_scalar,
 )
 
-MAP_ALIGNMENT, MAP_STRIDES, MAP_LENGTHS = 16, 1 << 40, 1 << 32
-"""What a tensor map can describe: bytes that addresses are multiples of, and the ends of strides and lengths."""
-ALIGNMENT = 64
 MAX_NDIM = 4
 DLPACK_CPU = 1
 """DLPack's number for the memory of the host."""
-
-SPECIALISATIONS: list[Any] = []
-"""What an argument is specialised on, by its small number."""
-_numbers: dict[Any, int] = {}
-
-
-def launch_id(specialisation: Any) -> int:
-    """A small number for what an argument is specialised on, so that launches compare numbers only."""
-    found = _numbers.get(specialisation)
-    if found is None:
-        found = _numbers.setdefault(specialisation, len(SPECIALISATIONS))
-        if found == len(SPECIALISATIONS):
-            SPECIALISATIONS.append(specialisation)
-    return found
-
-
-def device_of(specialisation: tuple[Any, ...]) -> Device:
-    """Where an array is, by what it is specialised on."""
-    return specialisation[4] if len(specialisation) > 4 else CPU
 
 
 def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.ndarray:
@@ -67,6 +47,7 @@ def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.nda
     return raw[start : start + size].view(numpy_dtype).reshape(tuple(shape))
 
 
+@cache
 def _cuda_memory() -> Any:
     """Memory of GPUs, loaded when it is first asked for."""
     from tegula.runtime.cuda import memory
@@ -74,6 +55,7 @@ def _cuda_memory() -> Any:
     return memory
 
 
+@cache
 def _interop() -> Any:
     """Arrays of other libraries on GPUs, loaded when they are first asked for."""
     from tegula.runtime.cuda import interop
@@ -93,25 +75,13 @@ class array:
     fit."""
 
     __slots__ = (
-        *(
-            "_data",
-            "_grad",
-            "_requires_grad",
-            "access",
-            "device",
-            "dtype",
-            "header",
-            "high",
-            "launch_id",
-            "low",
-            "ndim",
-            "packed",
-        ),
-        "writeable",
+        *("_data", "_grad", "_ptr", "_requires_grad", "description", "device", "dtype", "header", "high"),
+        *("launch_id", "low", "ndim", "packed", "writeable"),
     )
 
     _data: np.ndarray
     dtype: ElementType
+    description: Description
 
     def __new__(cls, data: object = None, *args: Any, **kwargs: Any) -> Any:
         if data is None and not args and "shape" not in kwargs and "dtype" in kwargs:
@@ -152,56 +122,39 @@ class array:
     ) -> None:
         """Take over memory whose trailing dimensions are the element's."""
         inner = element_shape(dtype)
-        rank = data.ndim - len(inner)
-        if rank < 0 or data.shape[rank:] != inner:
-            raise ValueError(f"data of shape {data.shape} does not hold elements of type {dtype}")
+        shape, strides = data.shape, data.strides
+        rank = len(shape) - len(inner)
+        if rank < 0 or shape[rank:] != inner:
+            raise ValueError(f"data of shape {shape} does not hold elements of type {dtype}")
         if rank == 0:
             data, rank = data[None], 1
-        if not 1 <= rank <= MAX_NDIM:
+            shape, strides = data.shape, data.strides
+        if rank > MAX_NDIM:
             raise ValueError(f"an array has 1 to {MAX_NDIM} dimensions, got {rank}")
         if ndim is not None and ndim != rank:
             raise ValueError(f"the data has {rank} dimensions, ndim says {ndim}")
-        if inner and not _packed(data, rank):
-            raise ValueError(f"the components of {dtype} elements must be packed")
+        if inner:
+            if not _packed(data, rank):
+                raise ValueError(f"the components of {dtype} elements must be packed")
+            shape, strides = shape[:rank], strides[:rank]
+        address = data.__array_interface__["data"][0]
         self._data = data
-        self.writeable = data.flags.writeable
+        self._grad: array | None = None
+        self._requires_grad = False
         self.dtype = dtype
         self.ndim = rank
         self.device = device
-        self._grad: array | None = None
-        self._requires_grad = False
-        self._describe(data, rank)
+        self.writeable = data.flags.writeable
+        self._describe(address, shape, strides)
 
-    def _describe(self, data: np.ndarray, rank: int) -> None:
+    def _describe(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
         """What a launch needs: the descriptor's bytes, what kernels are specialised on, the byte range."""
-        size = element_bytes(self.dtype)
-        address = data.__array_interface__["data"][0]
-        shape, strides = data.shape[:rank], data.strides[:rank]
-        low = address + sum(min(0, s * (n - 1)) for n, s in zip(shape, strides, strict=True))
-        high = address + sum(max(0, s * (n - 1)) for n, s in zip(shape, strides, strict=True)) + size
-        empty = 0 in shape
-        contiguous = strides[-1] == size or shape[-1] == 1
-        packed = size
-        dense = True
-        for n, s in zip(reversed(shape), reversed(strides), strict=True):
-            dense = dense and (s == packed or n == 1)
-            packed *= n
-        # Strides of what has no elements say nothing.
-        steps = () if empty else strides[:-1]
-        align = ALIGNMENT
-        while align > 1 and any(x % align for x in (address, *steps)):
-            align //= 2
-        mapped = (
-            strides[-1] == size
-            and align >= MAP_ALIGNMENT
-            and all(0 < s < MAP_STRIDES for s in steps)
-            and all(n < MAP_LENGTHS for n in shape)
-        )
-        self.access = AccessClass(align, contiguous or empty, dense or empty, bulk=mapped or empty)
-        home = () if self.device is CPU else (self.device,)
-        self.launch_id = launch_id((self.dtype, rank, self.access, self.writeable, *home))
-        self.low, self.high = low, low if empty else high
-        self.packed = struct.pack(f"<{1 + 2 * rank}q", address, *shape, *strides)
+        found = described(self.dtype, shape, strides, address % ALIGNMENT, self.writeable, self.device)
+        self.description = found
+        self._ptr = address
+        self.launch_id = found.launch_id
+        self.low, self.high = address + found.low, address + found.high
+        self.packed = address.to_bytes(8, "little") + found.rest
         self.header = None if self.device is CPU else self._header()
 
     def _header(self) -> bytes:
@@ -213,26 +166,26 @@ class array:
     @property
     def shape(self) -> tuple[int, ...]:
         """Elements per dimension."""
-        return self._data.shape[: self.ndim]
+        return self.description.shape
 
     @property
     def strides(self) -> tuple[int, ...]:
         """Bytes per step of each dimension."""
-        return self._data.strides[: self.ndim]
+        return self.description.strides
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def ptr(self) -> int:
         """The address of element 0."""
-        return self._data.__array_interface__["data"][0]
+        return self._ptr
 
     @property
     def is_contiguous(self) -> bool:
-        return self.access.dense
+        return self.description.access.dense
 
     @property
     def requires_grad(self) -> bool:
@@ -401,7 +354,9 @@ def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
 
 
 def _extents(shape: int | Sequence[int]) -> tuple[int, ...]:
-    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+    if type(shape) is not tuple and isinstance(shape, int | np.integer):
+        return (int(shape),)
+    return tuple(map(int, shape))
 
 
 # NumPy 2.1 brought `copy=`; setting the shape, the way before, is on its way out.
@@ -542,7 +497,8 @@ def empty(
     made, where = element_type(dtype), get_device(device)
     memory = allocate((*_extents(shape), *element_shape(made)), scalar_of(made), where)
     result = wrap(memory, made, where)
-    result.requires_grad = requires_grad
+    if requires_grad:
+        result.requires_grad = True
     return result
 
 

@@ -27,6 +27,9 @@ class Device:
     def __post_init__(self) -> None:
         object.__setattr__(self, "ordinal", int(self.alias.partition(":")[2]) if self.is_cuda else -1)
 
+    def __hash__(self) -> int:
+        return hash(self.alias)
+
     @property
     def is_cpu(self) -> bool:
         return self.alias == "cpu"

@@ -15,7 +15,8 @@ from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.captures import Captured, unchanged
 from tegula.ops.gradient import adjoint_element
 from tegula.runtime.adjoint import adjoint_of
-from tegula.runtime.array import SPECIALISATIONS, adopt, allocate, array, wrap
+from tegula.runtime.array import adopt, allocate, array, wrap
+from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import block_size, check_kernel, dimensions, launch_adjoint, plan
 from tegula.runtime.library import library
 from tegula.runtime.resolve import ours, overlaps, packed_arguments, resolve, specialisation

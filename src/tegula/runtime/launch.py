@@ -17,8 +17,9 @@ from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, adjoint_of, gradients, launches
-from tegula.runtime.array import array, launch_id
+from tegula.runtime.array import array
 from tegula.runtime.config import config
+from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.recording import recording

@@ -11,7 +11,8 @@ import numpy as np
 from tegula.errors import LaunchError
 from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.definition import Parameter
-from tegula.runtime.array import adopt, array, launch_id
+from tegula.runtime.array import adopt, array
+from tegula.runtime.description import launch_id
 from tegula.types import (
     ArrayType,
     DType,

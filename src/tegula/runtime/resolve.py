@@ -10,8 +10,9 @@ from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.captures import unchanged
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.runtime import quick
-from tegula.runtime.array import SPECIALISATIONS, array, device_of
+from tegula.runtime.array import array
 from tegula.runtime.config import config
+from tegula.runtime.description import SPECIALISATIONS, device_of
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.kernel import Kernel, Specialisation
 from tegula.runtime.library import library

@@ -1,0 +1,96 @@
+"""What is known of an array besides its address and its elements: what kernels are specialised on, and how it lies in
+memory. Arrays that are alike share it, so that it is worked out once."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from tegula.ir import AccessClass
+from tegula.runtime.device import CPU, Device
+from tegula.types import ElementType, element_bytes
+
+MAP_ALIGNMENT, MAP_STRIDES, MAP_LENGTHS = 16, 1 << 40, 1 << 32
+"""What a tensor map can describe: bytes that addresses are multiples of, and the ends of strides and lengths."""
+ALIGNMENT = 64
+MOST_DESCRIPTIONS = 8192
+
+SPECIALISATIONS: list[Any] = []
+"""What an argument is specialised on, by its small number."""
+_numbers: dict[Any, int] = {}
+_lock = threading.Lock()
+
+
+def launch_id(specialisation: Any) -> int:
+    """A small number for what an argument is specialised on, so that launches compare numbers only."""
+    found = _numbers.get(specialisation)
+    if found is None:
+        with _lock:
+            found = _numbers.get(specialisation)
+            if found is None:
+                found = len(SPECIALISATIONS)
+                SPECIALISATIONS.append(specialisation)
+                _numbers[specialisation] = found
+    return found
+
+
+def device_of(specialisation: tuple[Any, ...]) -> Device:
+    """Where an array is, by what it is specialised on."""
+    return specialisation[4] if len(specialisation) > 4 else CPU
+
+
+class Description:
+    """`launch_id`: the number of what kernels are specialised on; `low`, `high`: where its first byte is and where its
+    last one ends, from its address; `rest`: the bytes that follow the address in what kernels read. `start`: the
+    address modulo ALIGNMENT."""
+
+    __slots__ = ("access", "high", "launch_id", "low", "rest", "shape", "strides")
+
+    def __init__(
+        self,
+        dtype: ElementType,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        start: int,
+        writeable: bool,
+        device: Device,
+    ) -> None:
+        size, rank = element_bytes(dtype), len(shape)
+        reach = [s * (n - 1) for n, s in zip(shape, strides, strict=True)]
+        empty = 0 in shape
+        self.low = sum(min(0, x) for x in reach)
+        self.high = self.low if empty else size + sum(max(0, x) for x in reach)
+        self.access = _access(size, shape, strides, start)
+        home = () if device is CPU else (device,)
+        self.launch_id = launch_id((dtype, rank, self.access, writeable, *home))
+        self.shape, self.strides = shape, strides
+        self.rest = struct.pack(f"<{2 * rank}q", *shape, *strides)
+
+
+described = lru_cache(maxsize=MOST_DESCRIPTIONS)(Description)
+"""The description of arrays that are alike: the same object, until it was not asked for in a long time."""
+
+
+def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int) -> AccessClass:
+    """How arrays of elements of `size` bytes are reached."""
+    empty = 0 in shape
+    contiguous = strides[-1] == size or shape[-1] == 1
+    packed, dense = size, True
+    for n, s in zip(reversed(shape), reversed(strides), strict=True):
+        dense = dense and (s == packed or n == 1)
+        packed *= n
+    # Strides of what has no elements say nothing.
+    steps = () if empty else strides[:-1]
+    align = ALIGNMENT
+    while align > 1 and any(x % align for x in (start, *steps)):
+        align //= 2
+    mapped = (
+        strides[-1] == size
+        and align >= MAP_ALIGNMENT
+        and all(0 < s < MAP_STRIDES for s in steps)
+        and all(n < MAP_LENGTHS for n in shape)
+    )
+    return AccessClass(align, contiguous or empty, dense or empty, bulk=mapped or empty)

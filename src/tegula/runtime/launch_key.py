@@ -1,0 +1,51 @@
+"""What decisions about launches are remembered by."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable
+from operator import attrgetter
+from typing import Any
+
+from tegula.runtime.array import array
+from tegula.runtime.description import ALIGNMENT
+from tegula.runtime.tensors import is_tensor
+
+
+def launch_key(*arguments: Any) -> tuple[Hashable, ...] | None:
+    """What launches with these arguments depend on besides addresses and elements, hashable: for each array its dtype,
+    shape, strides, device, and how its address is aligned, up to 64 bytes.
+
+    A function that launches kernels can look up by it what it has decided for such arguments before: which kernel, how
+    many blocks, that they fit. Takes `tg.array`s, tensors of PyTorch, and None for arguments that are left out; None
+    where another value is among them, whose look-up would take as long as the decision. It holds no memory."""
+    try:
+        return tuple([_PARTS[type(x)](x) for x in arguments])
+    except KeyError:
+        return launch_key(*arguments) if _learnt(arguments) else None
+    except RuntimeError:
+        # A tensor that has no strides, or no memory.
+        return None
+
+
+def _of_tensor(tensor: Any) -> tuple[Hashable, ...]:
+    # Those that need a gradient are refused on the CPU.
+    start = tensor.data_ptr() % ALIGNMENT
+    return tensor.dtype, tensor.shape, tensor.stride(), tensor.device, start, tensor.requires_grad
+
+
+_PARTS: dict[type, Callable[[Any], Hashable]] = {
+    array: attrgetter("description"),
+    type(None): lambda absent: None,
+}
+"""By the type of an argument. Subclasses may answer differently, and are not among them."""
+
+
+def _learnt(arguments: tuple[Any, ...]) -> bool:
+    """Know PyTorch's types from the first time that one of them is passed; whether that is now."""
+    if not any(map(is_tensor, arguments)):
+        return False
+    torch = sys.modules["torch"]
+    kinds = {torch.Tensor, torch.nn.Parameter} - _PARTS.keys()
+    _PARTS.update(dict.fromkeys(kinds, _of_tensor))
+    return bool(kinds)
