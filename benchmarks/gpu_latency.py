@@ -14,6 +14,7 @@ import torch
 import tegula as tg
 from benchmarks import gpu_kernels as kernels
 from benchmarks.measure import Row, fresh_process
+from tegula import kernels as library_kernels
 from tegula.kernels import gemm
 from tegula.kernels.shapes import Tile
 
@@ -157,6 +158,30 @@ def mapped() -> Iterator[Row]:
     yield row
 
 
+def library(tensors: bool) -> Iterator[Row]:
+    """Kernels of the library whose outputs are new: the decision and the memory of the result besides the launch."""
+    kind = "tensors of PyTorch" if tensors else "arrays"
+    a, b = (torch.full((1024, 1024), float(k), device="cuda", dtype=torch.bfloat16) for k in (1, 2))
+    q, k, v = (torch.ones((1, 4, 256, 128), device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    cases: list[tuple[str, Callable[..., Any], tuple[Any, ...], Callable[[], Any], float]] = [
+        ("kernels.matmul 1024x1024x1024", library_kernels.matmul, (a, b), lambda: torch.matmul(a, b), 2048.0),
+        (
+            "kernels.attention of 4 heads, 256x128",
+            library_kernels.attention,
+            (q, k, v),
+            lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v),
+            1.0,
+        ),
+    ]
+    for name, call, inputs, peer, wanted in cases:
+        given = inputs if tensors else tuple(tg.array(t, copy=False) for t in inputs)
+        mine = host_time(partial(call, *given))
+        found = call(*given)
+        error = wrong((found.float().cpu() if tensors else found).numpy().astype(float), wanted)
+        title = f"host time of {name} with {kind}"
+        yield Row(title, mine, "us", "PyTorch", host_time(peer), threshold=15.0, error=error, samples=COUNTED)
+
+
 def wrong(found: Any, wanted: float) -> float:
     """The largest error; AssertionError if there is any."""
     error = float(abs(found - wanted).max())
@@ -202,6 +227,8 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
     "host time, tensors": partial(launches, tensors=True),
     "host time, recorded": recorded,
     "host time, tensor maps": mapped,
+    "host time, library, tensors": partial(library, tensors=True),
+    "host time, library, arrays": partial(library, tensors=False),
     "docs GEMM, cold": partial(
         process, "docs GEMM, source to loaded machine code, cold", COLD, 300.0, warm=False
     ),

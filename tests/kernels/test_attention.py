@@ -169,6 +169,25 @@ def test_errors(arguments: Any, options: dict[str, Any], message: str) -> None:
     assert message in str(found.value)
 
 
+def test_scales_and_options_of_later_calls() -> None:
+    q, k, v = (normal(1, 2, 40, 64, seed=seed) for seed in range(3))
+    arrays = [tg.array(x) for x in (q, k, v)]
+    for scale in (None, 0.5, 2.0, None):
+        for causal in (False, True):
+            wanted, logs = reference(q, k, v, causal, 0.125 if scale is None else scale)
+            out, lse = attention(*arrays, causal=causal, scale=scale, return_lse=True)
+            assert_near(out, wanted, "bfloat16")
+            np.testing.assert_allclose(lse.numpy(), logs, rtol=1e-5, atol=1e-5)
+            assert_near(attention(*arrays, causal=causal, scale=scale), wanted, "bfloat16")
+    for _ in range(2):
+        with pytest.raises(tg.LaunchError, match="scale must be positive"):
+            attention(*arrays, scale=-1.0)
+        out = tg.zeros((1, 2, 40, 64), dtype=tg.bfloat16)
+        assert attention(*arrays, out) is out
+        with pytest.raises(tg.LaunchError, match="'out' shares memory with 'v'"):
+            attention(*arrays, arrays[2])
+
+
 def test_new_arrays_are_tensors_beside_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     class Tensor:
         def new_empty(self, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], str]:

@@ -10,7 +10,7 @@ import pytest
 from data import FLOAT8, NUMPY, assert_near, integers, normal, wide
 
 import tegula as tg
-from tegula.kernels import matmul, shapes
+from tegula.kernels import gemm, matmul, operands, shapes
 from tegula.kernels.operands import is_aligned, turned
 
 ERF = np.vectorize(math.erf)
@@ -204,3 +204,63 @@ def test_a_result_in_an_operand_is_refused() -> None:
     a = zeros(4, 4)
     with pytest.raises(tg.LaunchError, match="'out' shares memory with 'a'"):
         matmul(a, zeros(4, 4), a)
+
+
+def test_calls_that_differ_in_how_arguments_lie() -> None:
+    """What is remembered of one call is not taken for another."""
+    wide_a, wide_b = integers(40, 80), integers(80, 60, seed=1)
+    a, b = tg.array(wide_a), tg.array(wide_b)
+    for _ in range(2):
+        for x, y, transposed in (
+            (a, b, False),
+            (a[:, :40], b[:40], False),
+            (a[::2], b, False),
+            (a[:, 1:], b[1:], False),
+            (b.transpose(), a.transpose(), False),
+            (a, b.transpose(), True),
+            (tg.array(wide_a, dtype=tg.float32), tg.array(wide_b, dtype=tg.float32), False),
+        ):
+            found = matmul(x, y, transpose_b=transposed)
+            wanted = wide(x) @ (wide(y).T if transposed else wide(y))
+            assert found.dtype == x.dtype
+            np.testing.assert_array_equal(wide(found), wanted.astype(np.float32).astype(x.numpy().dtype))
+
+
+def test_numbers_and_options_of_later_calls() -> None:
+    a, b = integers(8, 16), integers(16, 24, seed=1)
+    x, y, product = tg.array(a), tg.array(b), wide(a) @ wide(b)
+    bias = tg.ones(24, dtype=tg.bfloat16)
+    for alpha, beta in ((1, 0), (2.0, 0), (0.5, 0), (1, 1.0), (2.0, 3), (0.0, 0)):
+        out = tg.ones((8, 24), dtype=tg.float32)
+        matmul(x, y, out, alpha=alpha, beta=beta)
+        np.testing.assert_array_equal(wide(out), alpha * product + beta)
+        if not beta:
+            np.testing.assert_array_equal(wide(matmul(x, y, alpha=alpha, bias=bias)), alpha * product + 1)
+            relu = matmul(x, y, alpha=alpha, activation="relu")
+            np.testing.assert_array_equal(wide(relu), np.maximum(alpha * product, 0.0))
+
+
+def test_each_call_looks_for_memory_that_is_shared() -> None:
+    memory = tg.zeros(4096, dtype=tg.bfloat16)
+    a, b, bias = (tg.zeros(shape, dtype=tg.bfloat16) for shape in ((16, 32), (32, 16), (16,)))
+    apart, inside = memory[:256].reshape((16, 16)), memory[2048:2560].reshape((16, 32))
+    for _ in range(2):
+        assert matmul(a, b, apart, bias=bias) is apart
+        for x, y, z in (
+            (inside, b, memory[2304:2560].reshape((16, 16))),
+            (a, inside.reshape((32, 16)), memory[2048:2304].reshape((16, 16))),
+            (a, b, memory[:256].reshape((16, 16))),
+        ):
+            shared = memory[:16] if z.ptr == memory.ptr else bias
+            with pytest.raises(tg.LaunchError, match="'out' shares memory with"):
+                matmul(x, y, z, bias=shared)
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operands, "MOST_PLANS", 3)
+    gemm.plans.known.clear()
+    for n in range(1, 9):
+        matmul(tg.zeros((n, 8)), tg.zeros((8, 8)))
+    assert len(gemm.plans.known) <= 3
+    matmul(np.zeros((9, 8), np.float32), tg.zeros((8, 8)))
+    assert len(gemm.plans.known) <= 3

@@ -281,6 +281,22 @@ def test_streams_and_recordings(driver: Spied) -> None:
     np.testing.assert_array_equal(c.numpy(), 2 * np.arange(1000))
 
 
+def test_launches_in_our_own_streams_start_early(driver: Spied) -> None:
+    """As those along the general way; streams that were made elsewhere may be recorded."""
+    a, b, c = arrays()
+    repeated(lambda: tg.launch(add, 1000, [a, b, c]))
+    side = tg.Stream("cuda:0")
+    for stream, early in ((side, 1), (tg.Stream("cuda:0", cuda_stream=side.handle), 0), (None, 1)):
+        assert is_native(add, 1000, None, [a, b, c], stream=stream) is True
+        in_python(add, lambda stream=stream: tg.launch(add, 1000, [a, b, c], stream=stream))
+        found, wanted = (CONFIGURATION.unpack(seen[0]) for seen in driver.seen[-2:])
+        assert found[:8] == wanted[:8] and found[-1] == wanted[-1] == early
+        assert not early or found == wanted
+        with tg.ScopedStream(stream or tg.get_stream("cuda:0")):
+            assert is_native(add, 1000, None, [a, b, c]) is True
+        assert CONFIGURATION.unpack(driver.seen[-1][0]) == found
+
+
 def test_tapes_see_launches(driver: Spied) -> None:
     a, b, c = (tg.ones(1000, device="cuda:0", requires_grad=True) for _ in range(3))
     driver.kernels["kernel"] = lambda blocks, threads, data: None

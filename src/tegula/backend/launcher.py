@@ -44,7 +44,7 @@ FUNCTIONS = {
 """Of CPython, with their types."""
 OBJECTS = (
     *("True", "False", "None", "int", "float", "list", "tuple", "array", "stream"),
-    *("header", "streams", "context", "handle", "chosen"),
+    *("header", "streams", "context", "handle", "owned", "chosen"),
 )
 """Python's objects: constants, types, names of attributes, and what knows the streams that a thread has chosen."""
 FOREIGN = ("tensor", "parameter", "describe_tensor", "current_stream")
@@ -108,6 +108,7 @@ FRAME = {
     "foreign": 32,
     "ordinal": 40,
     "stream": 48,
+    "own": 56,
     "tensor": 64,
     "ranges": 128,
 }
@@ -293,8 +294,8 @@ yes:
 no:
   ret i1 false
 }
-; The handle of a stream of ours on the device of a launch; 0 for what is none.
-define internal i64 @handle_of(ptr %known, ptr %stream) {
+; The handle of a stream of ours on the device of a launch; 0 for what is none. It is noted whether we made it.
+define internal i64 @handle_of(ptr %frame, ptr %known, ptr %stream) {
 entry:
   %handle.p = alloca i64
   %right = call i1 @is_a(ptr %stream, i64 <W.stream>)
@@ -320,6 +321,16 @@ read:
   call void @Py_DecRef(ptr %object)
   %handle = load i64, ptr %handle.p
   %result = select i1 %is.int, i64 %handle, i64 0
+  %owned.name = call ptr @thing(i64 <W.owned>)
+  %owned = call ptr @PyObject_GetAttr(ptr %stream, ptr %owned.name)
+  %unknown = icmp eq ptr %owned, null
+  br i1 %unknown, label %failed, label %tell
+tell:
+  call void @Py_DecRef(ptr %owned)
+  %true = call ptr @thing(i64 <W.True>)
+  %is.own = icmp eq ptr %owned, %true
+  %own = zext i1 %is.own to i64
+  call void @set(ptr %frame, i64 <F.own>, i64 %own)
   ret i64 %result
 failed:
   call void @PyErr_Clear()
@@ -329,7 +340,7 @@ no:
 }
 ; The handle of the stream that this thread has chosen for the device; that of the default stream where it has chosen
 ; none; 0 where that cannot be found out.
-define internal i64 @chosen(ptr %known) {
+define internal i64 @chosen(ptr %frame, ptr %known) {
 entry:
   %switches = call ptr @thing(i64 <W.switches>)
   %flag = call i64 @word(ptr %switches, i64 0)
@@ -351,7 +362,7 @@ nothing:
   call void @Py_DecRef(ptr %streams)
   br label %default
 found:
-  %handle = call i64 @handle_of(ptr %known, ptr %stream)
+  %handle = call i64 @handle_of(ptr %frame, ptr %known, ptr %stream)
   call void @Py_DecRef(ptr %streams)
   ret i64 %handle
 default:
@@ -376,10 +387,10 @@ first:
   %unsaid = icmp eq ptr %given, %none
   br i1 %unsaid, label %second, label %said
 said:
-  %mine = call i64 @handle_of(ptr %known, ptr %given)
+  %mine = call i64 @handle_of(ptr %frame, ptr %known, ptr %given)
   ret i64 %mine
 second:
-  %chosen = call i64 @chosen(ptr %known)
+  %chosen = call i64 @chosen(ptr %frame, ptr %known)
   %plain = icmp eq i64 %chosen, <LEGACY>
   %foreign = call i64 @word(ptr %frame, i64 <F.foreign>)
   %tensors = icmp ne i64 %foreign, 0
@@ -461,9 +472,12 @@ fill:
   call void @set(ptr %configuration, i64 <STREAM_AT>, i64 %stream)
   ; Another library's stream may be recorded: launches there do not start early, which is the first attribute.
   %default = icmp eq i64 %stream, <LEGACY>
+  %own = call i64 @word(ptr %frame, i64 <F.own>)
+  %made.here = icmp ne i64 %own, 0
+  %known.stream = or i1 %default, %made.here
   %attributes = call i64 @word(ptr %configuration, i64 <ATTRIBUTES_AT>)
   %none = icmp eq i64 %attributes, 0
-  %as.it.is = or i1 %default, %none
+  %as.it.is = or i1 %known.stream, %none
   %fewer = sub i64 %attributes, 1
   %number = select i1 %as.it.is, i64 %attributes, i64 %fewer
   call void @set(ptr %configuration, i64 <ATTRIBUTES_AT>, i64 %number)
@@ -552,6 +566,7 @@ entry:
   call void @set(ptr %frame, i64 <F.arrays>, i64 0)
   call void @set(ptr %frame, i64 <F.ours>, i64 0)
   call void @set(ptr %frame, i64 <F.foreign>, i64 0)
+  call void @set(ptr %frame, i64 <F.own>, i64 0)
   %six = icmp eq i64 %count, 6
   br i1 %six, label %begin, label %no
 begin:

@@ -59,7 +59,7 @@ class World:
     def __init__(self, code: LoadedObject) -> None:
         self.code = code
         self.memory = words("Q", [0] * len(WORLD))
-        self.names = {name: sys.intern(name) for name in ("header", "streams", "context", "handle")}
+        self.names = {name: sys.intern(name) for name in ("header", "streams", "context", "handle", "owned")}
         for name in launcher.FUNCTIONS:
             self.put(name, address(ctypes.pythonapi[name]))
         objects = {"True": True, "False": False, "None": None, "int": int, "float": float, "list": list}

@@ -1,0 +1,124 @@
+"""Kernels of the library on tensors of PyTorch: calls that repeat, and calls that only look alike."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import pytest
+import torch
+
+import tegula as tg
+from tegula.kernels import attention, matmul
+
+
+def integers(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> torch.Tensor:
+    return torch.randint(-2, 3, shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def test_tensors_that_lie_alike_have_one_key() -> None:
+    x = torch.zeros(4, 8)
+    memory = torch.zeros(64)
+    others = [
+        *(x.double(), x.t(), x[:2], x[:, :4], torch.zeros(32), torch.zeros(4, 8, requires_grad=True)),
+        *(memory[1:33].reshape(4, 8), torch.zeros(4, 8, device="meta"), torch.zeros(8, 8)[::2]),
+    ]
+    assert tg.launch_key(x) == tg.launch_key(torch.ones(4, 8)) == tg.launch_key(torch.nn.Parameter(x, False))
+    keys = [tg.launch_key(y) for y in (x, *others)]
+    assert None not in keys and len(set(keys)) == len(keys)
+    assert tg.launch_key(x, tg.zeros((4, 8))) != tg.launch_key(tg.zeros((4, 8)), x)
+
+
+def test_tensors_that_have_none() -> None:
+    class Own(torch.Tensor):
+        pass
+
+    for y in (torch.eye(3).to_sparse(), torch.zeros(3).as_subclass(Own)):
+        assert tg.launch_key(y) is None
+
+
+def test_keys_hold_no_tensors() -> None:
+    x = torch.zeros(5, 7)
+    there, key = weakref.ref(x), tg.launch_key(x)
+    del x
+    gc.collect()
+    assert there() is None and key is not None
+
+
+def test_products_of_tensors_that_lie_differently() -> None:
+    memory = integers(60 * 80 + 8)
+    a, b = integers(40, 80), integers(80, 60, seed=1)
+    for _ in range(3):
+        for x, y in (
+            (a, b),
+            (a[:, 8:], b[8:]),
+            (a[:, 1:], b[1:]),
+            (b.t(), a.t()),
+            (a.float(), b.float()),
+            (a, memory[: 80 * 60].reshape(80, 60)),
+            (a, memory[1 : 80 * 60 + 1].reshape(80, 60)),
+            (a, torch.nn.Parameter(b, requires_grad=False)),
+        ):
+            found = matmul(x, y)
+            assert type(found) is torch.Tensor and found.dtype == x.dtype
+            assert torch.equal(found, (x.float() @ y.float()).to(x.dtype))
+            out = torch.full((x.shape[0], y.shape[1]), 7.0)
+            assert matmul(x, y, out, alpha=2.0, beta=1.0) is out
+            assert torch.equal(out, 2 * (x.float() @ y.float()) + 7)
+
+
+def test_later_calls_refuse_what_the_first_would() -> None:
+    a, b, memory = integers(8, 16), integers(16, 8, seed=1), torch.zeros(16, 16, dtype=torch.bfloat16)
+    out = torch.zeros(8, 8, dtype=torch.bfloat16)
+    for _ in range(2):
+        assert matmul(a, b, out) is out and matmul(a.float(), b.float()).dtype == torch.float32
+        with pytest.raises(tg.LaunchError, match="'out' shares memory with 'a'"):
+            matmul(memory[:8], b, memory[4:8].view(8, 8))
+        with pytest.raises(tg.LaunchError, match="'a' is no array"):
+            matmul(a.float().requires_grad_(), b.float())
+        with pytest.raises(tg.LaunchError, match="'a' is no array"):
+            matmul(a.to_sparse(), b)
+        with pytest.raises(tg.LaunchError, match="'b' must have shape"):
+            matmul(a, b[:8])
+        with pytest.raises(tg.LaunchError, match="'a' must be of"):
+            matmul(a.int(), b.int())
+
+
+def test_later_calls_count_writes() -> None:
+    a, b, out = integers(8, 16), integers(16, 8, seed=1), torch.zeros(8, 8, dtype=torch.bfloat16)
+    for _ in range(3):
+        before = out._version
+        matmul(a, b, out)
+        assert out._version == before + 1
+
+
+def test_attention_again() -> None:
+    q, k, v = (torch.randn(1, 2, 40, 64, generator=torch.Generator().manual_seed(s)).half() for s in range(3))
+    for _ in range(2):
+        for causal in (False, True):
+            wanted = torch.nn.functional.scaled_dot_product_attention(
+                q.float(), k.float(), v.float(), is_causal=causal
+            )
+            out = torch.empty_like(q)
+            found, lse = attention(q, k, v, out, causal=causal, return_lse=True)
+            assert found is out and lse.dtype == torch.float32 and lse.shape == (1, 2, 40)
+            torch.testing.assert_close(out.float(), wanted, rtol=2e-3, atol=2e-3)
+            torch.testing.assert_close(attention(q, k, v, causal=causal), out)
+
+
+def test_calls_of_several_threads() -> None:
+    pairs = [(integers(n, 24), integers(24, 16, seed=1)) for n in (8, 16, 24, 32)]
+    wrong: list[object] = []
+
+    def work() -> None:
+        for x, y in pairs * 5:
+            if not torch.equal(matmul(x, y), (x.float() @ y.float()).to(x.dtype)):
+                wrong.append(x.shape)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []

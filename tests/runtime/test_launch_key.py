@@ -1,0 +1,64 @@
+"""Launch keys: what launches depend on besides addresses and elements."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+from pretend_driver import PretendDriver
+
+import tegula as tg
+
+
+def key(x: object) -> object:
+    """Of one argument; it can be looked up."""
+    found = tg.launch_key(x)
+    assert found is not None and {found: True}[found]
+    return found
+
+
+def test_arrays_that_lie_alike_have_one_key() -> None:
+    a, b = tg.zeros((4, 6)), tg.ones((4, 6))
+    assert key(a) == key(b) and tg.launch_key(a, b) == tg.launch_key(b, a)
+    assert key(a[:, 2:4]) == key(b[:, 2:4])
+    assert tg.launch_key() == ()
+
+
+def test_what_tells_arrays_apart() -> None:
+    a = tg.zeros((4, 6))
+    frozen = np.zeros((4, 6), np.float32)
+    frozen.flags.writeable = False
+    others = [
+        *(tg.zeros((4, 6), dtype=int), tg.zeros((6, 4)), tg.zeros(24), tg.zeros((4, 6), dtype=tg.vec3)),
+        *(tg.zeros((6, 4)).transpose(), tg.zeros((8, 6))[::2], tg.zeros((5, 6))[1:], tg.zeros((4, 8))[:, :6]),
+        *(tg.from_numpy(frozen), tg.zeros((4, 6), dtype=tg.bfloat16), tg.zeros((0, 6))),
+    ]
+    keys = [key(x) for x in (a, *others)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_devices_tell_arrays_apart(pretended: PretendDriver) -> None:
+    keys = {key(tg.zeros((4, 6), device=device)) for device in ("cpu", "cuda:0", "cuda:1")}
+    assert len(keys) == 3
+
+
+def test_arguments_that_are_left_out() -> None:
+    a = tg.zeros(3)
+    assert tg.launch_key(a, None) not in (None, tg.launch_key(a), tg.launch_key(a, a), tg.launch_key(None, a))
+
+
+@pytest.mark.parametrize("value", [1, 2.0, "a", [1.0], np.zeros(3), ml_dtypes.bfloat16(1), ...])
+def test_other_values_have_none(value: object) -> None:
+    assert tg.launch_key(tg.zeros(3), value) is None
+
+
+def test_keys_hold_no_memory() -> None:
+    data = np.zeros((3, 5), np.float32)
+    there = weakref.ref(data)
+    kept = key(tg.array(data, copy=False))
+    del data
+    gc.collect()
+    assert there() is None and kept is not None
