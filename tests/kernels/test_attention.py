@@ -190,11 +190,14 @@ def test_scales_and_options_of_later_calls() -> None:
 
 def test_new_arrays_are_tensors_beside_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     class Tensor:
-        def new_empty(self, shape: tuple[int, ...], dtype: str) -> tuple[tuple[int, ...], str]:
-            return shape, dtype
+        pass
 
-    module = SimpleNamespace(Tensor=Tensor, float32="torch.float32")
+    class Own(Tensor):
+        def new_empty(self, *what: Any, dtype: str) -> Any:
+            return *what, dtype
+
+    module = SimpleNamespace(Tensor=Tensor, float32="torch.float32", nn=SimpleNamespace(Parameter=Tensor))
     monkeypatch.setitem(sys.modules, "torch", module)
     cpu = tg.get_device("cpu")
-    assert maker((2, 3), tg.float32, Tensor(), cpu)(Tensor()) == ((2, 3), "torch.float32")
-    assert isinstance(maker((2, 3), tg.float32, Q, cpu)(Q), tg.array)
+    assert maker((2, 3), tg.float32, Own(), cpu)() == ((2, 3), "torch.float32")
+    assert isinstance(maker((2, 3), tg.float32, Q, cpu)(), tg.array)

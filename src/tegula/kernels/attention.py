@@ -176,8 +176,8 @@ def attention(
     elif plan.reach is not None:
         plan.reach.expect_apart(out, q, k, v)
     if out is None:
-        out = plan.new(q)
-    lse = plan.new_lse(q) if return_lse else 0
+        out = plan.new()
+    lse = plan.new_lse() if return_lse else 0
     if plan.kernel is not None:
         inputs = [q, k, v]
         if plan.copies:
@@ -190,11 +190,11 @@ def attention(
 
 class Plan(NamedTuple):
     """How attention is computed, for all arguments with one launch key. `new`, `new_lse`: make outputs that are not
-    given, beside q; `reach`: of one that is given. `kernel`: None where there is nothing to compute. `copies`: whether
+    given; `reach`: of one that is given. `kernel`: None where there is nothing to compute. `copies`: whether
     an operand is copied to where bulk copies reach it. `factor`: of the scores, where no scale is given."""
 
-    new: Callable[[Any], Any]
-    new_lse: Callable[[Any], Any]
+    new: Callable[[], Any]
+    new_lse: Callable[[], Any]
     reach: Reach | None
     kernel: Any
     grid: tuple[int, ...] = ()

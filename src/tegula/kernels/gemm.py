@@ -179,7 +179,7 @@ def matmul(
     elif plan.reach is not None:
         plan.reach.expect_apart(out, a, b, *([] if bias is None else [bias]))
     if out is None:
-        out = plan.new(a)
+        out = plan.new()
     if plan.kernel is None:
         return out
     if plan.copies:
@@ -199,13 +199,13 @@ def matmul(
 
 
 class Plan(NamedTuple):
-    """How a product is computed, for all arguments with one launch key. `new`: makes an output that is not given,
-    beside a; `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is
+    """How a product is computed, for all arguments with one launch key. `new`: makes an output that is not given;
+    `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is
     launched with. `copies`: whether operands are copied to where bulk copies reach them; `turns`: whether b is
     transposed there. `shares`: where blocks share tiles, the shape of their sums, the kernel that adds these up, and
     its grid."""
 
-    new: Callable[[Any], Any]
+    new: Callable[[], Any]
     device: Any
     reach: Reach | None
     kernel: Any = None

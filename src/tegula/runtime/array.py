@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from tegula.lang.annotations import ArrayAnnotation, array_annotation
-from tegula.runtime.description import ALIGNMENT, Description, described
+from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS, Description, described
 from tegula.runtime.device import CPU, Device, get_device
 from tegula.runtime.recording import recording
 from tegula.runtime.tensors import host_data, is_tensor
@@ -75,11 +75,10 @@ class array:
     fit."""
 
     __slots__ = (
-        *("_data", "_grad", "_ptr", "_requires_grad", "description", "device", "dtype", "header", "high"),
+        *("_grad", "_memory", "_ptr", "_requires_grad", "description", "device", "dtype", "header", "high"),
         *("launch_id", "low", "ndim", "packed", "writeable"),
     )
 
-    _data: np.ndarray
     dtype: ElementType
     description: Description
 
@@ -138,24 +137,43 @@ class array:
                 raise ValueError(f"the components of {dtype} elements must be packed")
             shape, strides = shape[:rank], strides[:rank]
         address = data.__array_interface__["data"][0]
-        self._data = data
+        self._describe(data, dtype, device, data.flags.writeable, address, shape, strides)
+
+    def _describe(
+        self,
+        memory: Any,
+        dtype: ElementType,
+        device: Device,
+        writeable: bool,
+        address: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+    ) -> None:
+        """Take over what is known already, and what a launch needs: the descriptor's bytes, what kernels are
+        specialised on, the byte range. `memory`: what `_data` returns, or what owns new memory of a GPU."""
+        self._memory = memory
         self._grad: array | None = None
         self._requires_grad = False
         self.dtype = dtype
-        self.ndim = rank
+        self.ndim = len(shape)
         self.device = device
-        self.writeable = data.flags.writeable
-        self._describe(address, shape, strides)
-
-    def _describe(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> None:
-        """What a launch needs: the descriptor's bytes, what kernels are specialised on, the byte range."""
-        found = described(self.dtype, shape, strides, address % ALIGNMENT, self.writeable, self.device)
-        self.description = found
+        self.writeable = writeable
+        found = self.description = described(dtype, shape, strides, address % ALIGNMENT, writeable, device)
         self._ptr = address
         self.launch_id = found.launch_id
         self.low, self.high = address + found.low, address + found.high
         self.packed = address.to_bytes(8, "little") + found.rest
-        self.header = None if self.device is CPU else self._header()
+        self.header = None if device is CPU else self._header()
+
+    @property
+    def _data(self) -> np.ndarray:
+        """The memory as NumPy describes it: that of a new array on a GPU when it is first asked for, since launches
+        need it not."""
+        found = self._memory
+        if not isinstance(found, np.ndarray):
+            shape, dtype = (*self.shape, *element_shape(self.dtype)), to_numpy(scalar_of(self.dtype))
+            found = self._memory = _cuda_memory().described(self._ptr, shape, None, dtype, found)
+        return found
 
     def _header(self) -> bytes:
         """What machine code of launches on GPUs reads."""
@@ -474,6 +492,15 @@ def _packed(data: np.ndarray, rank: int) -> bool:
     return True
 
 
+@lru_cache(maxsize=MOST_DESCRIPTIONS)
+def _packed_strides(extents: tuple[int, ...], dtype: ElementType) -> tuple[int, ...] | None:
+    """Of packed arrays; None where NumPy is to say them, or that there is no such array."""
+    if not 1 <= len(extents) <= MAX_NDIM or min(extents) < 1:
+        return None
+    size = element_bytes(dtype)
+    return tuple(size * math.prod(extents[k + 1 :]) for k in range(len(extents)))
+
+
 # Construction --------------------------------------------------------------------------------------------------------
 
 
@@ -494,9 +521,14 @@ def empty(
     requires_grad: bool = False,
 ) -> array:
     """A new array with unspecified elements."""
-    made, where = element_type(dtype), get_device(device)
-    memory = allocate((*_extents(shape), *element_shape(made)), scalar_of(made), where)
-    result = wrap(memory, made, where)
+    made, where, extents = element_type(dtype), get_device(device), _extents(shape)
+    strides = None if where is CPU else _packed_strides(extents, made)
+    if strides is None:
+        result = wrap(allocate((*extents, *element_shape(made)), scalar_of(made), where), made, where)
+    else:
+        result = object.__new__(array)
+        owner = _cuda_memory().new(where, strides[0] * extents[0])
+        result._describe(owner, made, where, True, owner.address, extents, strides)
     if requires_grad:
         result.requires_grad = True
     return result

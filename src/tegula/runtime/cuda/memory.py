@@ -64,10 +64,16 @@ def allocate(device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> np.n
     size = dtype.itemsize
     for n in shape:
         size *= n
+    made = new(device, size)
+    return described(made.address, shape, None, dtype, made)
+
+
+def new(device: Device, size: int) -> Allocation:
+    """Uninitialised bytes on a device, aligned to at least 256."""
     made = Allocation(context(device.ordinal), size)
     for keeper in keepers:
         keeper(made)
-    return described(made.address, shape, None, dtype, made)
+    return made
 
 
 keepers: list[Callable[[Allocation], None]] = []
