@@ -16,7 +16,8 @@ from tegula.ops.group import AsyncCopy
 from tegula.ops.tile import TileLoad, TileReduce, TileStore
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
-from tegula.runtime.adjoint import adjoint_of, launches
+from tegula.runtime.adjoint import adjoint_of, planned
+from tegula.runtime.device import CPU
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
 from tegula.target import get_cuda_target
@@ -121,7 +122,10 @@ def test_rounds_are_fetched_ahead(
         arrays: dict[int, np.ndarray] = {}
         known = lambda a: arrays.setdefault(id(a), a.numpy().copy()) if isinstance(a, tg.array) else a  # noqa: B023, E731
         kept: list[Any] = []
-        for part, dims, arguments in launches(steps, (*grid, 32), given):
+        sums: dict[Any, Any] = {}
+        for one in planned(steps, (*grid, 32), given, CPU):
+            part, dims = one.part, one.dims
+            arguments = (*given, *one.extra(sums))
             kept.append(arguments)
             ir = part.step.kernel
             access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]

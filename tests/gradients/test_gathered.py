@@ -14,7 +14,8 @@ from lowering import copies
 import tegula as tg
 from tegula import interp
 from tegula.runtime import adjoint as adjoint_module
-from tegula.runtime.adjoint import launches
+from tegula.runtime.adjoint import planned
+from tegula.runtime.device import CPU
 
 T = 8
 
@@ -23,7 +24,9 @@ T = 8
 def owners(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Every test runs with as many owners as the device wants, and with so few that their work is shared out."""
     busy = 1 if request.param == "enough" else 64
+    shapes = adjoint_module.shapes
     monkeypatch.setattr(adjoint_module, "busy_blocks", lambda device: busy)
+    monkeypatch.setattr(adjoint_module, "shapes", lambda *a: (busy, *shapes(*a)))
     return request.param == "enough"
 
 
@@ -179,10 +182,11 @@ def test_owners_agree_in_the_interpreter() -> None:
     product.unload()
     backwards(product, (2, 1), [leaf(a), leaf(b)], tg.zeros((16, 8), requires_grad=True), g)
     adjoint = list(product.adjoints.values())[-1]
-    ((steps,),) = adjoint.programs.values()
-    found, rows = copies(args), {}
-    for part, grid, given in launches(steps, (2, 1, 32), args):
-        dims, extra = grid, given[len(args) :]
+    ((steps,),) = adjoint.steps.values()
+    found, rows, sums = copies(args), {}, {}
+    for one in planned(steps, (2, 1, 32), args, CPU):
+        part, dims, extra = one.part, one.dims, one.extra(sums)
+        given = (*args, *extra)
         own = [*found, *(x for x in extra if isinstance(x, int))]
         own += [rows.setdefault(id(x), x.numpy().copy()) for x in extra if isinstance(x, tg.array)]
         interp.run(traced(part, given, dims, 32), own, dims, 32, print)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
@@ -21,13 +22,21 @@ from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
+from tegula.runtime.quick import key as quick_key
+from tegula.runtime.quick import make_quick
+from tegula.runtime.resolve import overlaps, wanted_form
 from tegula.types import ArrayType, Type, element_bytes, is_element
 
 if TYPE_CHECKING:
-    from tegula.passes.gradient import Step
+    from tegula.passes.gradient import Partials, Step
+    from tegula.runtime.launch import Plan
 
 BUSY_CPU = 32
 """Blocks that keep a CPU busy; not a multiple of its cores, so that sums are the same on all of them."""
+ADDRESS_BYTES = 8
+"""Of what kernels get of an array: its address, which comes first."""
+MOST_KNOWN = 256
+"""Launches of an adjoint that are known for arguments of some types and kinds of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +61,10 @@ class Adjoint(Kernel):
         self.reads: set[int] = set()
         self.launched: list[Part] = []
         self.grid = Grid((), None)
-        self.alone: dict[bool, list[Part]] = {False: [], True: []}
-        """Those that are launched as the forward kernel was, and nothing else; by whether the order is to be fixed."""
-        self.programs: dict[Any, list[list[Part]]] = {}
+        self.steps: dict[Any, list[list[Part]]] = {}
+        """Its kernels, by what they were made for; one list for each meaning of captured names."""
+        self.known: dict[tuple[Type, ...], Programs] = {}
+        """Launches that need not be planned again, by the types of the arguments."""
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -92,8 +102,8 @@ class Adjoint(Kernel):
 
     def steps_for(self, wanted: Specialisation) -> list[Part]:
         """The kernels that are launched, one after the other, for what captured names mean now."""
-        programs = self.programs.setdefault((wanted, config.deterministic), [])
-        steps = next((p for p in programs if p[0].is_current()), [])
+        found = self.steps.setdefault((wanted, config.deterministic), [])
+        steps = next((p for p in found if p[0].is_current()), [])
         if not steps:
             from tegula.passes.gradient import check_order, split
 
@@ -103,10 +113,27 @@ class Adjoint(Kernel):
             if config.deterministic and wanted.device.is_cuda:
                 check_order(made)
             steps = [Part(self, step, captured, self.grid) for step in made]
-            programs.append(steps)
-            if len(steps) == 1 and steps[0].is_alone:
-                self.alone[config.deterministic].append(steps[0])
+            found.append(steps)
         return steps
+
+    def launches(self, shape: Plan, args: tuple[Any, ...]) -> list[Known]:
+        """What is launched, one after the other, for arguments that are ours."""
+        for programs in self.known.values():
+            found = programs.find(shape, args)
+            if found is not None:
+                return found
+        wanted = wanted_form(self, shape, args)
+        steps = self.steps_for(wanted)
+        if not shape.blocks:
+            return []
+        where = next((a.device for a in args if isinstance(a, array)), CPU)
+        made = planned(steps, shape.dims, args, where)
+        if wanted.types not in self.known:
+            typed = zip(self.parameters, wanted.types, strict=True)
+            self.known[wanted.types] = Programs([Parameter(p.name, _annotation(t)) for p, t in typed])
+        if not overlaps(args):
+            self.known[wanted.types].learn(shape, args, steps[0].captured, made)
+        return made
 
     def stages(self) -> dict[str, str]:
         names = self.launched[0].stages() if self.launched else {}
@@ -173,10 +200,17 @@ class Part(Kernel):
         self.blocks = 0
         """Of its last launch."""
         self.sums: list[int] = []
-        """Bytes of each array of sums that its last launch wrote."""
+        """Bytes of each array of sums that its last launch was the first to write."""
         others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
         self.shared = [Part(adjoint, s, captured) for s in others]
         """What may be launched instead."""
+
+    @cached_property
+    def writes(self) -> tuple[int, ...]:
+        """The positions of the arrays that it may write."""
+        from tegula.runtime.compile import written
+
+        return tuple(written(self.step.kernel))
 
     @property
     def in_order(self) -> bool:
@@ -184,12 +218,6 @@ class Part(Kernel):
         from tegula.passes.gradient import among_blocks
 
         return config.deterministic and among_blocks(self.step.kernel) is not None
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it is launched with the arguments of the adjoint, over the dimensions of the forward launch."""
-        step, spread = self.step, self.grid is not None and self.grid.extents is not None
-        return step.grid is None and not (step.counts or step.partials or spread or self.in_order)
 
     def of(self, step: Step) -> Part:
         return next((p for p in self.shared if p.step is step), self)
@@ -230,40 +258,101 @@ def busy_blocks(device: Device) -> int:
     return BUSY * device.sm_count or BUSY_CPU
 
 
-def launches(
-    steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any]
-) -> Iterator[tuple[Part, tuple[int, ...], tuple[Any, ...]]]:
-    """What is launched for the steps of an adjoint: a kernel, its dimensions and its arguments. `dims`: of the forward
-    launch; `args`: of the adjoint, ours."""
+class Known(NamedTuple):
+    """One of the launches that an adjoint consists of, for arguments of some shapes. `dims`, `threads`, `blocks`: what
+    is launched; `counts`: numbers that follow the arguments of the adjoint; `partials`: with the shapes of the arrays
+    that follow them, on a device."""
+
+    part: Part
+    dims: tuple[int, ...]
+    threads: int
+    blocks: int
+    counts: tuple[int, ...]
+    partials: tuple[tuple[Partials, tuple[int, ...]], ...]
+    device: Device
+
+    def extra(self, rows: dict[Partials, array]) -> tuple[Any, ...]:
+        """What follows the arguments of the adjoint in a launch that is about to be. `rows`: the arrays of partial sums
+        that there are already."""
+        part = self.part
+        part.blocks = self.blocks
+        if not self.partials:
+            return self.counts
+        part.sums = []
+        for p, shape in self.partials:
+            if p not in rows:
+                rows[p] = wrap(allocate(shape, p.dtype, self.device), p.dtype, self.device)
+                part.sums.append(math.prod(shape) * element_bytes(p.dtype))
+                if p.zeroed:
+                    rows[p].zero_()
+        return (*self.counts, *(rows[p] for p, _ in self.partials))
+
+
+class Program:
+    """The launches of an adjoint that was made while captured names had a meaning, by `shapes`."""
+
+    __slots__ = ("captured", "launches")
+
+    def __init__(self, captured: tuple[Captured, ...]) -> None:
+        self.captured = captured
+        self.launches: dict[tuple[Any, ...], list[Known]] = {}
+
+
+class Programs:
+    """The programs for arguments of some types, found as a kernel's forms are (see `runtime.quick`)."""
+
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
+        self.ready: dict[Any, Any] = {}
+        self.quick = make_quick(parameters, self.ready)
+
+    def find(self, plan: Plan, args: Sequence[Any]) -> list[Known] | None:
+        found: Any = self.quick(plan, args)
+        return found and found[0].launches.get(shapes(plan, args))
+
+    def learn(
+        self, plan: Plan, args: Sequence[Any], captured: tuple[Captured, ...], launches: list[Known]
+    ) -> None:
+        """Know the launches for arguments like these."""
+        at = quick_key(plan.number, [a.launch_id for a in args if type(a) is array])
+        program = self.ready.get(at)
+        if program is None or program.captured != captured:
+            program = self.ready[at] = Program(captured)
+        if len(program.launches) >= MOST_KNOWN:
+            program.launches.clear()
+        program.launches[shapes(plan, args)] = launches
+
+
+def shapes(plan: Plan, args: Sequence[Any]) -> tuple[Any, ...]:
+    """What the dimensions of an adjoint's launches depend on, besides the types of its arguments: those of the forward
+    launch, the lengths and strides of arrays, numbers; and whether the order of additions is to be fixed."""
+    return (
+        config.deterministic,
+        plan.dims,
+        *[a.packed[ADDRESS_BYTES:] if type(a) is array else a for a in args],
+    )
+
+
+def planned(steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], where: Device) -> list[Known]:
+    """What is launched for the steps of an adjoint. `dims`: of the forward launch; `args`: of the adjoint, ours."""
     from tegula.passes.gradient import Launch
 
-    where = next((a.device for a in args if isinstance(a, array)), CPU)
     values, grid = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
     busy = busy_blocks(where)
     if grid is not None and grid.extents is not None:
         values |= zip(grid.params, args, strict=False)
         dims = (*Launch(dims, values, busy).numbers(grid.extents), dims[-1])
     made = Launch(dims, values, busy, where.is_cuda)
-    rows: dict[Any, array] = {}
-    steps[0].adjoint.launched.clear()
+    found: list[Known] = []
     for part in steps:
         for step in made.steps(part.step):
-            launched = part.of(step)
-            launched.sums = []
-            for p in step.partials:
-                if p not in rows:
-                    launched.sums.append(math.prod(made.numbers(p.shape)) * element_bytes(p.dtype))
-                    rows[p] = wrap(allocate(made.numbers(p.shape), p.dtype, where), p.dtype, where)
-                    if p.zeroed:
-                        rows[p].zero_()
-            extra = (*made.numbers(step.counts), *(rows[p] for p in step.partials))
-            shape = (
-                tuple(dims) if step.grid is None else (*made.numbers(step.grid), step.kernel.launch.block_dim)
-            )
+            threads = step.kernel.launch.block_dim
+            shape = tuple(dims) if step.grid is None else (*made.numbers(step.grid), threads)
             if 0 not in shape:
-                launched.blocks = -(-math.prod(shape) // step.kernel.launch.block_dim)
-                steps[0].adjoint.launched.append(launched)
-                yield launched, shape, (*args, *extra)
+                blocks = -(-math.prod(shape) // threads)
+                partials = tuple((p, made.numbers(p.shape)) for p in step.partials)
+                counts = made.numbers(step.counts)
+                found.append(Known(part.of(step), shape, threads, blocks, counts, partials, where))
+    return found
 
 
 def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:
@@ -274,7 +363,10 @@ def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:
             f"kernel {kernel.name} was made with enable_backward=False, so it has no gradient",
             "leave that out, or launch it outside of the tape",
         )
-    return kernel.adjoints.setdefault(positions, Adjoint(kernel, positions))
+    found = kernel.adjoints.get(positions)
+    if found is None:
+        found = kernel.adjoints[positions] = Adjoint(kernel, positions)
+    return found
 
 
 def gradients(args: Sequence[Any], given: Sequence[Any] = ()) -> dict[int, array]:

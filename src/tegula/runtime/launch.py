@@ -16,7 +16,7 @@ from tegula.backend import pool
 from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
-from tegula.runtime.adjoint import Adjoint, adjoint_of, gradients, launches
+from tegula.runtime.adjoint import Adjoint, Known, adjoint_of, gradients
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.description import launch_id
@@ -24,11 +24,12 @@ from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
-from tegula.runtime.resolve import ours, resolve, role_threads, wanted_form
+from tegula.runtime.resolve import ours, resolve, role_threads
 from tegula.runtime.store import disk_cache
 from tegula.runtime.tensors import count_writes
 
 if TYPE_CHECKING:
+    from tegula.passes.gradient import Partials
     from tegula.runtime.cuda.stream import Stream
 
 MAX_DIMS = 4
@@ -87,8 +88,18 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
     return Plan(whole, block_dim, device)
 
 
+def _plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
+    """The plan of a launch whose dimensions may be of any kind."""
+    try:
+        return plan(dims, block_dim) if device is CPU else plan(dims, block_dim, device)
+    except TypeError:
+        return plan(tuple(map(_whole, dims)), block_dim, device)
+
+
 def dimensions(dim: Any) -> tuple[Any, ...]:
     """The launch dimensions as they were given."""
+    if type(dim) is tuple:
+        return dim
     if isinstance(dim, np.ndarray):
         dim = dim.tolist()
     return tuple(dim) if isinstance(dim, Sequence) and not isinstance(dim, str) else (dim,)
@@ -160,7 +171,7 @@ def launch(
         block_dim = block_size(kernel, block_dim, inputs, outputs, len(dims))
     if adjoint:
         grads = [*_padded(adj_inputs, len(inputs)), *_padded(adj_outputs, len(outputs))]
-        made = plan(tuple(map(_whole, dims)), block_dim)
+        made = _plan(dims, block_dim)
         if not run_adjoint(kernel, made, (*inputs, *outputs), grads, stream):
             help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
@@ -219,33 +230,41 @@ def launch_adjoint(
 ) -> None:
     """Run the launches of an adjoint. `args`: its arguments, ours; `given`: what they were made from, which says what
     stream its library uses."""
-    for part in adjoint.alone[config.deterministic]:
-        ready = part.quick(shape, args)
-        if ready is not None:
-            if check is not None:
-                check(adjoint)
-            adjoint.launched[:] = [part]
-            part.blocks = shape.blocks
-            ready[0].launch(shape.blocks, ready[1], (*args, *given), stream, True)
-            if recording.on:
-                recording.wrote(args[k] for k in ready[0].writes)
-            return
-    steps = adjoint.steps_for(wanted_form(adjoint, shape, args))
+    known = adjoint.launches(shape, args)
     if check is not None:
         check(adjoint)
-    if shape.blocks:
-        for part, grid, passed in launches(steps, shape.dims, args):
-            made = plan(grid, shape.launch.block_dim, shape.device)
-            compiled, packed, _ = resolve(part, made, passed)
-            if part.in_order:
-                from tegula.runtime.compile import Compiled
+    adjoint.launched[:] = [one.part for one in known]
+    other = not OURS.issuperset(map(type, given))
+    rows: dict[Partials, array] = {}
+    for one in known:
+        passed = (*args, *one.extra(rows))
+        _launch_part(one, passed, given if other else (), stream)
+        if recording.on:
+            recording.wrote(passed[k] for k in one.part.writes)
 
-                assert isinstance(compiled, Compiled), "refused by check_order"
-                compiled.launch(made.blocks, packed, (*passed, *given), stream, True, threads=1)
-            else:
-                compiled.launch(made.blocks, packed, (*passed, *given), stream, True)
-            if recording.on:
-                recording.wrote(passed[k] for k in compiled.writes)
+
+OURS = frozenset({array, int, float, bool, type(None)})
+"""Types of what adjoints are given that no other library's streams belong to."""
+
+
+def _launch_part(one: Known, args: tuple[Any, ...], given: Sequence[Any], stream: Stream | None) -> None:
+    """One launch of an adjoint. `given`: what the arguments were made from, if other libraries' arrays are among it."""
+    part, told = one.part, None
+    if part.native is not None and not given:
+        told = part.native(one.dims, one.threads, args, (), 0, stream)
+        if told is True:
+            return
+    made = plan(one.dims, one.threads, one.device)
+    compiled, packed, _ = resolve(part, made, args)
+    if part.in_order:
+        from tegula.runtime.compile import Compiled
+
+        assert isinstance(compiled, Compiled), "refused by check_order"
+        compiled.launch(made.blocks, packed, (*args, *given), stream, True, threads=1)
+        return
+    compiled.launch(made.blocks, packed, (*args, *given), stream, True)
+    if told:
+        _teach(part, told, (one.dims, one.threads, args, (), 0), made, compiled)
 
 
 def _place(device: Device | str | None, stream: Stream | None, args: tuple[Any, ...]) -> Device:
@@ -320,10 +339,7 @@ def _run(
     where = CPU
     if device is not None or stream is not None or (switch.used and not (args and type(args[0]) is array)):
         where = _place(device, stream, args)
-    try:
-        made = plan(dims, block_dim) if where is CPU else plan(dims, block_dim, where)
-    except TypeError:
-        made = plan(tuple(map(_whole, dims)), block_dim, where)
+    made = _plan(dims, block_dim, where)
     try:
         compiled, packed, other = kernel.quick(made, args) or resolve(kernel, made, args)
     except CompileError as error:

@@ -1,0 +1,178 @@
+"""Launches of adjoints that come again are planned once, and done in machine code: the same bytes reach the driver."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from pretend_driver import PretendDriver
+from test_native_launches import Spied
+
+import tegula as tg
+from tegula.runtime import adjoint
+from tegula.runtime.cuda.driver import install
+from tegula.runtime.cuda.launch import CONFIGURATION
+
+T = 16
+
+
+@tg.kernel
+def product(rounds: int, a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T))
+    for k in range(rounds):
+        x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, total, offset=(i * T, j * T))
+
+
+@tg.kernel
+def scaled_rows(x: tg.array2d[float], w: tg.array1d[float], y: tg.array2d[float]):
+    i = tg.tid()
+    tg.tile_store(y[i], tg.tile_load(x[i], shape=T) * tg.tile_load(w, shape=T))
+
+
+@pytest.fixture
+def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spied]:
+    """Few blocks keep its devices busy, so that owners are enough."""
+    monkeypatch.setattr(adjoint, "busy_blocks", lambda device: 4)
+    made = Spied(1)
+    made.kernels["kernel"] = lambda blocks, threads, data: None
+    made.size = 256
+    for kernel in (product, scaled_rows):
+        kernel.unload()
+    before = install(made)
+    yield made
+    install(before)
+
+
+def squares(n: int) -> list[Any]:
+    return [tg.empty((n, n), dtype=float, device="cuda") for _ in range(6)]
+
+
+def backwards(kernel: Any, arrays: list[Any], grid: tuple[int, ...], *first: Any) -> None:
+    half = len(arrays) // 2
+    grads = [*(None for _ in first), *arrays[half:]]
+    tg.launch(kernel, (*grid, 32), [*first, *arrays[:half]], adj_inputs=grads, adjoint=True, block_dim=32)
+
+
+def launched(driver: Spied) -> list[tuple[tuple[int, ...], bytes]]:
+    """Configurations and arguments of what the driver was given last."""
+    found = [(CONFIGURATION.unpack(c), data) for c, _, data in driver.seen]
+    driver.seen.clear()
+    return found
+
+
+def adjoint_of(kernel: Any) -> Any:
+    (found,) = kernel.adjoints.values()
+    return found
+
+
+def in_machine_code(kernel: Any) -> bool:
+    return all(hasattr(part.native, "__self__") for part in adjoint_of(kernel).launched)
+
+
+def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
+    arrays = squares(4 * T)
+    backwards(product, arrays, (4, 4), 4)
+    general = launched(driver)
+    assert len(general) == 3
+    for _ in range(5):
+        backwards(product, arrays, (4, 4), 4)
+        assert launched(driver) == general
+    assert in_machine_code(product)
+
+
+def test_other_shapes_are_planned_anew(driver: Spied) -> None:
+    """Of the same types: the grids follow from the dimensions, the lengths and the numbers."""
+    small, large = squares(4 * T), squares(8 * T)
+    blocks = {4: {16}, 8: {64}}
+    for _ in range(4):
+        for arrays, n in ((small, 4), (large, 8)):
+            backwards(product, arrays, (n, n), n)
+            assert {c[0] for c, _ in launched(driver)} == blocks[n]
+        backwards(product, large, (8, 8), 2)
+        assert [c[0] for c, _ in launched(driver)] == [16, 16, 64], (
+            "two rounds: two tiles of each row and column"
+        )
+
+
+def test_other_arrays_of_a_shape_are_not(driver: Spied, monkeypatch: pytest.MonkeyPatch) -> None:
+    backwards(product, squares(4 * T), (4, 4), 4)
+    monkeypatch.setattr(adjoint, "planned", None)
+    launched(driver)
+    others = squares(4 * T)
+    backwards(product, others, (4, 4), 4)
+    (_, data), *_ = launched(driver)
+    assert struct.unpack_from("<Q", data, 8)[0] == others[0].ptr, "what is passed is of this launch"
+
+
+def test_sums_are_new_in_each_launch(driver: Spied) -> None:
+    arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
+    seen = []
+    for _ in range(5):
+        backwards(scaled_rows, arrays, (64,))
+        seen.append(len(launched(driver)))
+        assert [part.sums != [] for part in adjoint_of(scaled_rows).launched] == [True, False]
+    assert seen == [2] * 5 and in_machine_code(scaled_rows)
+
+
+def test_arrays_that_share_bytes_go_the_general_way(driver: Spied) -> None:
+    """What may own its tiles depends on it."""
+    arrays = squares(4 * T)
+    for _ in range(4):
+        backwards(product, arrays, (4, 4), 4)
+    count = len(launched(driver))
+    shared = [*arrays[:3], arrays[3], arrays[3], arrays[5]]
+    for _ in range(4):
+        backwards(product, shared, (4, 4), 4)
+        assert len(launched(driver)) < count
+    backwards(product, arrays, (4, 4), 4)
+    assert len(launched(driver)) * 4 == count
+
+
+factor = tg.constant(2.0)
+
+
+@tg.kernel
+def times(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    y[i] = x[i] * factor
+
+
+def test_captured_names_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, g = (tg.zeros(4, requires_grad=True) for _ in range(3))
+    for value in (2.0, 2.0, 3.0, 2.0):
+        monkeypatch.setitem(globals(), "factor", tg.constant(value))
+        x.grad.zero_()
+        g.fill_(1.0)
+        tg.launch(times, 4, [x], [y], adj_outputs=[g], adjoint=True)
+        np.testing.assert_array_equal(x.grad.numpy(), value)
+
+
+def test_the_order_is_fixed_when_it_is_to_be() -> None:
+    """Between two launches of the same arrays."""
+
+    @tg.kernel
+    def gathered(x: tg.array1d[float], at: tg.array1d[int], y: tg.array1d[float]):
+        i = tg.tid()
+        y[i] = x[at[i]]
+
+    x, y = tg.zeros(4, requires_grad=True), tg.zeros(64, requires_grad=True)
+    at = tg.zeros(64, dtype=int)
+    parts: list[Any] = []
+    for deterministic in (False, True, False):
+        tg.config.deterministic = deterministic
+        try:
+            y.grad.fill_(1.0)
+            x.grad.zero_()
+            tg.launch(gathered, 64, [x, at], [y], adjoint=True)
+        finally:
+            tg.config.deterministic = False
+        assert x.grad.numpy()[0] == 64.0
+        parts += adjoint_of(gathered).launched
+    assert parts[0] is parts[2] is not parts[1]
