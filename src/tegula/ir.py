@@ -135,13 +135,29 @@ class AccessClass:
     bulk: bool = False
 
 
+FIRST, LATER = "first", "later"
+"""Launches that come one after the other and need nothing of each other are a series. The first one lets the next start
+when all launches before the series are complete, and the later ones wait for those before them only at their end."""
+
+
 class Kernel:
     """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: what the
     frontend read from outside the kernel's source, in its own terms. `schedule`: what the user decided about automatic
     schedules, by keyword. `bounded`: whether a schedule will do of which some launches were explored, where no proof is
-    found."""
+    found. `series`: its place in a series of launches, FIRST or LATER, or ""."""
 
-    __slots__ = ("access", "body", "bounded", "captured", "launch", "loc", "name", "param_names", "schedule")
+    __slots__ = (
+        "access",
+        "body",
+        "bounded",
+        "captured",
+        "launch",
+        "loc",
+        "name",
+        "param_names",
+        "schedule",
+        "series",
+    )
 
     def __init__(
         self,
@@ -161,6 +177,7 @@ class Kernel:
         self.captured: tuple[Any, ...] = ()
         self.schedule: dict[str, Any] = {}
         self.bounded = False
+        self.series = ""
 
     @property
     def params(self) -> list[Value]:

@@ -6,9 +6,12 @@ import re
 from typing import Any
 
 import pytest
-from gpu_code import assembled, lowered
+from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
+from tegula.codegen.gpu import lower_kernel
+from tegula.ir import FIRST, LATER
+from tegula.target import get_cuda_target
 
 HALF = tg.bfloat16
 LET, WAIT = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
@@ -57,7 +60,13 @@ def text_of(kernel: Any, args: list[Any], threads: int, arch: str = "sm_90a") ->
 def arguments(kernel: Any) -> list[Any]:
     n = tg.zeros(1, dtype=int)
     matrices = [tg.zeros((256, 256), dtype=HALF) for _ in range(3)]
-    return {scale: [tg.zeros(256), n], count: [n], nothing: [1], product: [*matrices, n]}[kernel]
+    return {
+        scale: [tg.zeros(256), n],
+        count: [n],
+        nothing: [1],
+        product: [*matrices, n],
+        steady_product: [*matrices, n],
+    }[kernel]
 
 
 @pytest.mark.parametrize("kernel", [scale, count, nothing, product], ids=lambda k: k.name)
@@ -79,6 +88,50 @@ def test_every_thread_waits() -> None:
     """Before threads part, so that the launch is complete only when those before it are."""
     text = text_of(scale, arguments(scale), 256)
     assert not re.search(r"@%?p\d+ bra", text[: text.index(WAIT)])
+
+
+def text_in_series(kernel: Any, place: str) -> str:
+    made, parts = distributed(kernel, arguments(kernel), (1,), 256)
+    made.series = place
+    return assembled(lower_kernel(made, parts, get_cuda_target("sm_90a")))[0]
+
+
+@tg.kernel
+def steady_product(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF], n: tg.array1d[int]):
+    left = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
+    right = tg.tile_pipe(shape=(64, 64), dtype=HALF, stages=3)
+    with tg.ws(0):
+        for k in range(4):
+            tg.tile_pipe_load(left, a, offset=(0, k * 64))
+            tg.tile_pipe_load(right, b, offset=(k * 64, 0))
+    with tg.ws(1):
+        total = tg.tile_zeros(shape=(64, 64))
+        for _k in range(4):
+            tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
+        tg.tile_store(c, tg.tile_astype(total, HALF))
+
+
+def test_the_first_of_a_series_lets_the_next_start_when_all_before_are_complete() -> None:
+    for kernel in (scale, product):
+        text = text_in_series(kernel, FIRST)
+        assert text.count(LET) == text.count(WAIT) == 1
+        found = MEMORY.search(text)
+        assert found is not None and text.index(WAIT) < text.index(LET) < found.start()
+
+
+def test_the_others_wait_at_their_end() -> None:
+    """Threads that have gone to no role too."""
+    text = text_in_series(steady_product, LATER)
+    assert text.count(LET) == text.count(WAIT) == 1
+    first, last = text.index("cp.async.bulk.tensor"), text.rindex("cp.async.bulk")
+    assert text.index(LET) < first < last < text.index(WAIT)
+    assert text.rindex("bar.sync") < text.index(WAIT) < text.rindex("ret;")
+    assert not re.search(r"@%?p\d+ bra", text[text.index(WAIT) :])
+
+
+@pytest.mark.parametrize("kernel", [scale, count, product], ids=lambda k: k.name)
+def test_those_that_read_by_loads_wait_before(kernel: Any) -> None:
+    assert text_in_series(kernel, LATER) == text_of(kernel, arguments(kernel), 256)
 
 
 def test_before_hopper_launches_do_not_overlap() -> None:

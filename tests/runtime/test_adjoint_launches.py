@@ -12,6 +12,7 @@ from pretend_driver import PretendDriver
 from test_native_launches import Spied
 
 import tegula as tg
+from tegula.ir import FIRST, LATER
 from tegula.runtime import adjoint
 from tegula.runtime.cuda.driver import install
 from tegula.runtime.cuda.launch import CONFIGURATION
@@ -85,6 +86,7 @@ def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
         backwards(product, arrays, (4, 4), 4)
         assert launched(driver) == general
     assert in_machine_code(product)
+    assert [part.series for part in adjoint_of(product).launched] == [FIRST, LATER, ""]
 
 
 def test_other_shapes_are_planned_anew(driver: Spied) -> None:

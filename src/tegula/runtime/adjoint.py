@@ -188,7 +188,12 @@ class Part(Kernel):
     one specialisation."""
 
     def __init__(
-        self, adjoint: Adjoint, step: Step, captured: tuple[Captured, ...], grid: Grid | None = None
+        self,
+        adjoint: Adjoint,
+        step: Step,
+        captured: tuple[Captured, ...],
+        grid: Grid | None = None,
+        series: str = "",
     ) -> None:
         super().__init__(adjoint.definition, adjoint.options)
         self.adjoint = adjoint
@@ -201,6 +206,10 @@ class Part(Kernel):
         """Of its last launch."""
         self.sums: list[int] = []
         """Bytes of each array of sums that its last launch was the first to write."""
+        self.series = series
+        """Its place among launches that need nothing of each other (see `ir.FIRST`)."""
+        self.in_series: dict[str, Part] = {series: self}
+        """The same in other places."""
         others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
         self.shared = [Part(adjoint, s, captured) for s in others]
         """What may be launched instead."""
@@ -219,8 +228,12 @@ class Part(Kernel):
 
         return config.deterministic and among_blocks(self.step.kernel) is not None
 
-    def of(self, step: Step) -> Part:
-        return next((p for p in self.shared if p.step is step), self)
+    def of(self, step: Step, series: str) -> Part:
+        """What is launched for one of its steps, at a place in a series."""
+        found = next((p for p in self.shared if p.step is step), self)
+        if series not in found.in_series:
+            found.in_series[series] = Part(self.adjoint, step, found.captured, found.grid, series)
+        return found.in_series[series]
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -248,6 +261,7 @@ class Part(Kernel):
         body = clone_region(made.body, {})
         kernel = KernelIR(made.name, made.param_names, body, launch, access, made.loc)
         kernel.captured = self.captured
+        kernel.series = self.series
         return kernel
 
 
@@ -334,24 +348,29 @@ def shapes(plan: Plan, args: Sequence[Any]) -> tuple[Any, ...]:
 
 def planned(steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], where: Device) -> list[Known]:
     """What is launched for the steps of an adjoint. `dims`: of the forward launch; `args`: of the adjoint, ours."""
-    from tegula.passes.gradient import Launch
+    from tegula.passes.gradient import Launch, in_series
 
-    values, grid = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
+    values, walked = dict(zip(steps[0].step.known, args, strict=True)), steps[0].grid
     busy = busy_blocks(where)
-    if grid is not None and grid.extents is not None:
-        values |= zip(grid.params, args, strict=False)
-        dims = (*Launch(dims, values, busy).numbers(grid.extents), dims[-1])
+    if walked is not None and walked.extents is not None:
+        values |= zip(walked.params, args, strict=False)
+        dims = (*Launch(dims, values, busy).numbers(walked.extents), dims[-1])
     made = Launch(dims, values, busy, where.is_cuda)
-    found: list[Known] = []
+    wanted: list[tuple[Part, Step, tuple[int, ...]]] = []
     for part in steps:
         for step in made.steps(part.step):
-            threads = step.kernel.launch.block_dim
-            shape = tuple(dims) if step.grid is None else (*made.numbers(step.grid), threads)
+            grid = None if step.grid is None else made.numbers(step.grid)
+            shape = tuple(dims) if grid is None else (*grid, step.kernel.launch.block_dim)
             if 0 not in shape:
-                blocks = -(-math.prod(shape) // threads)
-                partials = tuple((p, made.numbers(p.shape)) for p in step.partials)
-                counts = made.numbers(step.counts)
-                found.append(Known(part.of(step), shape, threads, blocks, counts, partials, where))
+                wanted.append((part, step, shape))
+    places = in_series([step for _, step, _ in wanted]) if where.is_cuda else [""] * len(wanted)
+    found: list[Known] = []
+    for (part, step, shape), series in zip(wanted, places, strict=True):
+        threads = step.kernel.launch.block_dim
+        blocks = -(-math.prod(shape) // threads)
+        partials = tuple((p, made.numbers(p.shape)) for p in step.partials)
+        counts = made.numbers(step.counts)
+        found.append(Known(part.of(step, series), shape, threads, blocks, counts, partials, where))
     return found
 
 

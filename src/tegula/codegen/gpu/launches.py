@@ -2,28 +2,36 @@
 
 A kernel tells the hardware at its start that the next one may come where there is room. What the next one does before
 it waits, as making its barriers, costs no time then. The wait ends when all launches before are complete and what they
-wrote is visible. Every kernel waits, also one that reads nothing: whoever waits for it has waited for all."""
+wrote is visible. Every kernel waits, also one that reads nothing: whoever waits for it has waited for all.
+
+Of a series of launches that need nothing of each other (`ir.FIRST`) the later ones wait when they are done: that they
+have started says already that all before the series is complete. Only those do that read arrays by bulk copies alone,
+which find what is in the cache of all multiprocessors; what is in that of one is renewed by waiting."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tegula.codegen.gpu.state import GpuState
-from tegula.ir import Op
+from tegula.ir import FIRST, LATER, Kernel, Op
 from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.control import Yield
+from tegula.ops.schedule import BulkLoad, BulkStore
 from tegula.types import ArrayType
 
 
 def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
     """The kernel, op by op. It waits for the results of the launches before as late as it can: when memory of arrays,
     or what may use it, comes."""
-    waited = not s.gpu.overlaps_launches
-    if not waited:
+    waited, is_first = not s.gpu.overlaps_launches, s.kernel.series == FIRST
+    late = s.kernel.series == LATER and reads_by_copies(s.kernel)
+    if not waited and not is_first:
         start_next_launch(s)
     for op in s.kernel.body.ops:
-        if not waited and (touches_arrays(op) or isinstance(op, Yield)):
+        if not waited and (isinstance(op, Yield) or (touches_arrays(op) and not late)):
             wait_for_last_launch(s)
+            if is_first:
+                start_next_launch(s)
             waited = True
         if not isinstance(op, Yield):
             act(op)
@@ -37,6 +45,16 @@ def start_next_launch(s: GpuState) -> None:
 def wait_for_last_launch(s: GpuState) -> None:
     """All launches before are complete, and their results can be seen."""
     s.code.line('call void asm sideeffect "griddepcontrol.wait;", "~{memory}"()')
+
+
+def reads_by_copies(kernel: Kernel) -> bool:
+    """Whether a kernel reads arrays by bulk copies and in no other way."""
+    return all(
+        isinstance(op, BulkLoad | BulkStore) or e.kind == "write"
+        for op in kernel.walk()
+        for e in op.effects()
+        if e.value is not None and isinstance(e.value.type, ArrayType)
+    )
 
 
 def touches_arrays(op: Op) -> bool:

@@ -3,6 +3,7 @@
 from tegula.passes.gradient.differentiate import check_order, differentiate, reads, split
 from tegula.passes.gradient.order import among_blocks
 from tegula.passes.gradient.sequential import sequentialise
+from tegula.passes.gradient.series import in_series
 from tegula.passes.gradient.steps import BUSY, Launch, Partials, Step, kept_of_loops
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "among_blocks",
     "check_order",
     "differentiate",
+    "in_series",
     "kept_of_loops",
     "reads",
     "sequentialise",

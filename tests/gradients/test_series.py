@@ -1,0 +1,82 @@
+"""Which launches of an adjoint need nothing of each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tegula as tg
+from tegula.ir import FIRST, LATER
+from tegula.passes.gradient import Step, in_series
+from tegula.runtime.adjoint import adjoint_of
+from tegula.runtime.launch import plan
+from tegula.runtime.resolve import wanted_form
+
+T = 8
+
+
+@tg.kernel
+def product(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(T, T))
+    for k in range(a.shape[1] // T):
+        x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, total, offset=(i * T, j * T))
+
+
+@tg.kernel
+def two_products(
+    a: tg.array2d[float],
+    b: tg.array2d[float],
+    c: tg.array2d[float],
+    y: tg.array2d[float],
+    z: tg.array2d[float],
+):
+    i, j = tg.tid()
+    first, second = tg.tile_zeros(shape=(T, T)), tg.tile_zeros(shape=(T, T))
+    for k in range(a.shape[1] // T):
+        left = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        tg.tile_matmul(left, tg.tile_load(b, shape=(T, T), offset=(k * T, j * T)), first)
+    for k in range(a.shape[1] // T):
+        left = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+        tg.tile_matmul(left, tg.tile_load(c, shape=(T, T), offset=(k * T, j * T)), second)
+    tg.tile_store(y, first, offset=(i * T, j * T))
+    tg.tile_store(z, second, offset=(i * T, j * T))
+
+
+def steps_of(kernel: Any, args: list[Any], grads: list[Any]) -> list[Step]:
+    adjoint = adjoint_of(kernel, tuple(range(len(args))))
+    wanted = wanted_form(adjoint, plan((2, 2, 32), 32), (*args, *grads))
+    return [part.step for part in adjoint.steps_for(wanted)]
+
+
+def squares(count: int) -> list[Any]:
+    return [tg.zeros((2 * T, 2 * T)) for _ in range(count)]
+
+
+def test_owners_of_different_arrays_are_a_series() -> None:
+    """What clears the gradient that they read is not of it."""
+    steps = steps_of(product, squares(3), squares(3))
+    assert in_series(steps) == [FIRST, LATER, ""]
+    assert in_series(steps[2:]) == [""]
+    assert in_series([*steps, *steps]) == [FIRST, LATER, "", FIRST, LATER, ""]
+
+
+def test_launches_that_add_to_one_array_are_not() -> None:
+    """The gradient of `a` has two owners, in two launches; those of `b` and `c` are of the second one's series."""
+    steps = steps_of(two_products, squares(5), squares(5))
+    names = [step.kernel.name.removeprefix("two_products_adjoint_of_adj_") for step in steps]
+    assert names[:2] == ["a", "a"]
+    assert in_series(steps) == ["", FIRST, LATER, LATER, ""]
+
+
+def test_sums_come_after_their_parts() -> None:
+    first, last = steps_of(product, squares(3), squares(3))[0].shared
+    assert in_series([first, last]) == ["", ""]
+    assert in_series([first, first]) == ["", ""], "both write the same rows"
+
+
+def test_arrays_that_share_bytes_are_in_none() -> None:
+    args, (da, _, dc) = squares(3), squares(3)
+    assert not any(in_series(steps_of(product, args, [da, da, dc])))
