@@ -30,7 +30,8 @@ NEARLY = 1.05
 PREFETCH = 2
 MAX_ROWS = 16
 MAX_VECTORS = 4
-TRANSPOSED_LANES = 8
+# Bytes of the parts of a register within which shuffles are cheap.
+PART = 16
 # Lines in one set of the first cache.
 CACHE_WAYS = 8
 # Nothing that the function writes overlaps these.
@@ -218,7 +219,8 @@ class _Product:
             self.a, self.b, self.c = self.b.transposed, self.a.transposed, self.c.transposed
         lanes = vector_bytes * 8 // self.acc.bits if self.c.column == "1" else 1
         self.lanes = lanes
-        self.blocking = choose_blocking(self.m, self.n, self.k, lanes, REGISTERS[vector_bytes])
+        self.registers = REGISTERS[vector_bytes]
+        self.blocking = choose_blocking(self.m, self.n, self.k, lanes, self.registers)
         self.scratch = 0
         row_blocks = sum(r.count for r in self.blocking.rows)
         self.pack_a = self.a.dtype != self.acc
@@ -316,18 +318,43 @@ class _Product:
         return to
 
     def _pack_transposed(self, x: Operand, to: Operand, rows: int, columns: int) -> None:
-        """x (columns, rows) into `to` (rows, columns), in squares of lanes by lanes, transposed in registers."""
-        lanes = max(2, min(self.lanes, TRANSPOSED_LANES))
-        for row in self._covering(rows, lanes):
-            for column in self._covering(columns, lanes):
-                square = [
-                    self.fetch(x, self.memory.add(column, str(i)), row, lanes, rows)
-                    if i < columns
-                    else "zeroinitializer"
-                    for i in range(lanes)
+        """x (columns, rows) into `to` (rows, columns), a vector of columns by some rows at a time. Each register is
+        made of parts of several rows of x, so that what is left to do moves nothing from one part to another."""
+        lanes = min(max(2, self.lanes), power_of_two(max(2, columns)))
+        part = min(lanes, PART * 8 // self.acc.bits)
+        depth = max(part, min(lanes, self.registers // 2, power_of_two(rows)))
+        starts = range(0, min(depth, rows), part)
+        # Along a row of x first: all that is in a line of the cache is wanted at once.
+        for column in self._covering(columns, lanes):
+            for row in self._covering(rows, depth):
+                corner = Operand(self.at(x, column, row), x.dtype, x.row, x.column)
+                loaded = [
+                    [
+                        self._parts(corner, range(i, lanes, part), start, part, (columns, rows))
+                        for start in starts
+                    ]
+                    for i in range(part)
                 ]
-                for i, vector in enumerate(self._transpose(square, lanes)[:rows]):
-                    self._put(to, self.memory.add(row, str(i)), column, vector, lanes, columns)
+                for start, vectors in zip(starts, zip(*loaded, strict=True), strict=True):
+                    for i, vector in enumerate(self._transpose(list(vectors), lanes)[: rows - start]):
+                        self._put(to, self.memory.add(row, str(start + i)), column, vector, lanes, columns)
+
+    def _parts(self, x: Operand, rows: range, start: int, part: int, shape: tuple[int, int]) -> str:
+        """`part` elements of each of these rows of x, from `start` on, beside each other; zeros outside of a shape."""
+        active, width = min(part, shape[1] - start), part
+        vectors = [
+            self.load(self.at(x, str(i), str(start)), x.dtype, part, active)
+            if i < shape[0]
+            else "zeroinitializer"
+            for i in rows
+        ]
+        while len(vectors) > 1:
+            type, width = register_type(x.dtype, width), 2 * width
+            vectors = [
+                self.code.emit(f"shufflevector {type} {a}, {type} {b}, {_mask(list(range(width)))}")
+                for a, b in zip(vectors[::2], vectors[1::2], strict=True)
+            ]
+        return convert(self.code, vectors[0], x.dtype, self.acc, width)
 
     def _covering(self, length: int, step: int) -> Iterator[str]:
         """Starts of pieces of `step` that cover `length`; the last overlaps the one before where they do not divide."""
@@ -338,17 +365,17 @@ class _Product:
             yield self.code.call("smin", "i64", "i64", f"i64 {loop.index}, i64 {length - step}")
 
     def _transpose(self, vectors: list[str], lanes: int) -> list[str]:
-        """Each round merges vectors i and i + lanes / 2 lane by lane: the bits of (vector, lane) rotate by one."""
-        type = register_type(self.acc, lanes)
-        low = [i // 2 + (i % 2) * lanes for i in range(lanes)]
-        high = [i + lanes // 2 for i in low]
-        for _ in range(lanes.bit_length() - 1):
-            half = lanes // 2
+        """Squares, as many columns as there are vectors, that lie beside each other in these. Each round merges vectors
+        i and i + half lane by lane: the bits of (vector, lane in the square) rotate by one."""
+        type, size = register_type(self.acc, lanes), len(vectors)
+        low = [s + i // 2 + i % 2 * lanes for s in range(0, lanes, size) for i in range(size)]
+        high = [i + size // 2 for i in low]
+        for _ in range(size.bit_length() - 1):
             vectors = [
                 self.code.emit(
-                    f"shufflevector {type} {vectors[i]}, {type} {vectors[i + half]}, {_mask(order)}"
+                    f"shufflevector {type} {vectors[i]}, {type} {vectors[i + size // 2]}, {_mask(order)}"
                 )
-                for i in range(half)
+                for i in range(size // 2)
                 for order in (low, high)
             ]
         return vectors
