@@ -273,6 +273,16 @@ def column_mask(s: State, array: ArrayAt, where: list[str], width: int, limit: s
     return mask
 
 
+def near(s: State, array: ArrayAt, where: list[str], pointer: str) -> str:
+    """The address of a vector; the array's own for one that begins behind its end. A processor takes hundreds of
+    cycles to find that a masked access to a page that does not exist touches nothing."""
+    ok = s.code.emit(f"icmp slt i64 {where[-1]}, {array.shape[-1]}")
+    row = row_ok(s, array, where)
+    if row != "true":
+        ok = s.code.emit(f"and i1 {ok}, {row}")
+    return s.code.emit(f"select i1 {ok}, ptr {pointer}, ptr {array.pointer}")
+
+
 def _load(s: State, op: Op, index: list[str], width: int, masked: bool) -> Components:
     array = s.arrays[op.operands[0]]
     where = [s.memory.add(o, i) for o, i in zip(offsets(s, op), index, strict=True)]
@@ -300,7 +310,7 @@ def _masked(s: State, op: Op, array: ArrayAt, where: list[str], pointer: str, wi
     scalar = scalar_of(array.dtype)
     if width > 1 and array.contiguous and components(array.dtype) == 1:
         mask = column_mask(s, array, where, width)
-        return (s.memory.masked_load(pointer, scalar, width, mask, fill[0]),)
+        return (s.memory.masked_load(near(s, array, where, pointer), scalar, width, mask, fill[0]),)
     ok = column_mask(s, array, where, width)
     lanes = []
     for k in range(width):

@@ -9,6 +9,7 @@ from tegula.codegen.elements import (
     column_mask,
     element,
     is_straight,
+    near,
     offsets,
     run_region,
     splat,
@@ -115,7 +116,7 @@ def _masked_store(
     pointer, scalar = array_pointer(s, array, where), scalar_of(array.dtype)
     mask = _store_mask(s, array, where, index, width, absent)
     if width > 1 and array.contiguous:
-        s.memory.masked_store(pointer, values[0], scalar, width, mask)
+        s.memory.masked_store(near(s, array, where, pointer), values[0], scalar, width, mask)
         return
     for k in range(width):
         parts = values if width == 1 else tuple(s.memory.lane(v, scalar, width, k) for v in values)

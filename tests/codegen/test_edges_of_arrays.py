@@ -1,0 +1,69 @@
+"""Tiles that reach over the end of an array, where the next page of memory cannot be touched."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+import tegula as tg
+
+PAGE = mmap.PAGESIZE
+COLUMNS, ROWS = 32, 64
+
+
+@tg.kernel
+def sums(a: tg.array2d[float], out: tg.array2d[float]):
+    i = tg.tid()
+    rows = tg.tile_load(a, shape=(ROWS, COLUMNS), offset=(0, 0))
+    tg.tile_store(out[i], tg.tile_sum(rows, axis=0))
+
+
+@tg.kernel
+def copies(a: tg.array2d[float], out: tg.array2d[float]):
+    tg.tile_store(out, tg.tile_load(a, shape=(ROWS, COLUMNS)))
+
+
+def before_a_hole(rows: int) -> np.ndarray:
+    """Rows of zeros that end where a page begins that cannot be read or written."""
+    size = rows * COLUMNS * 4
+    pages = -(-size // PAGE)
+    memory = mmap.mmap(-1, (pages + 1) * PAGE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(start + pages * PAGE), ctypes.c_size_t(PAGE), 0) == 0
+    first = (pages * PAGE - size) // 4
+    return np.frombuffer(memory, np.float32, rows * COLUMNS, first * 4).reshape(rows, COLUMNS)
+
+
+def seconds(run: Callable[[], object]) -> float:
+    run()
+    samples: list[float] = []
+    for _ in range(7):
+        start = time.perf_counter()
+        run()
+        samples.append(time.perf_counter() - start)
+    return min(samples)
+
+
+def test_rows_beyond_the_end_cost_little() -> None:
+    """A masked access to such a page takes hundreds of cycles, though it touches nothing."""
+    out = tg.zeros((2000, COLUMNS))
+    few, all_ = (tg.array(before_a_hole(rows), copy=False) for rows in (2, ROWS))
+    times = [
+        seconds(lambda a=a: tg.launch_tiled(sums, 2000, inputs=[a], outputs=[out], block_dim=32))
+        for a in (few, all_)
+    ]
+    assert times[0] < 15 * times[1]
+    assert not out.numpy().any()
+
+
+def test_nothing_beyond_the_end_is_touched() -> None:
+    a, out = before_a_hole(3), before_a_hole(5)
+    a[:] = np.arange(a.size).reshape(a.shape)
+    out[:] = -1
+    tg.launch_tiled(copies, 1, [tg.array(a, copy=False)], [tg.array(out, copy=False)], block_dim=32)
+    np.testing.assert_array_equal(out, np.concatenate([a, np.zeros((2, COLUMNS))]))
