@@ -76,6 +76,9 @@ def test_owners_of_products_are_products() -> None:
         shape = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", wide)
         assert set(shape) == {str(tn)}, "as wide as the forward product"
         assert "cp.reduce.async.bulk.tensor" in wide and "st.global" not in wide, "added by copies"
+        asked = wide.count("cp.async.bulk.prefetch.tensor.2d.L2.global")
+        assert asked == tm * tn // (64 * 64), "what is added to is in the cache by then"
+        assert wide.rindex("cp.async.bulk.prefetch") < wide.index("wgmma"), "the fetching role asks"
     assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())
 
 

@@ -171,6 +171,25 @@ class BulkStore(ScheduleOp):
         return (Effect("atomic" if self.attrs.get("adds") else "write", self.operands[1]),)
 
 
+class BulkPrefetch(ScheduleOp):
+    """One thread of the group (`elected`) asks for a tile of an array to be in the cache soon. That changes nothing but
+    time. Operands: array, one offset (int32) per dimension. Attributes: the `shape` of the tile, and of the `box` of
+    the tensor map by which it is asked for."""
+
+    __slots__ = ()
+    NAME = "bulk.prefetch"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        array, shape, box = array_type(operands[0]), attrs["shape"], attrs["box"]
+        _stage(operands[1:])
+        require(
+            len(operands) - 1 == array.ndim == len(shape) == len(box), "an offset has one entry per dimension"
+        )
+        require(all(n % m == 0 for n, m in zip(shape, box, strict=True)), "a tile is whole boxes")
+        return []
+
+
 class BulkPut(ScheduleOp):
     """One thread of the group starts copying a buffer to an array, by its tensor map; what lies outside the array is
     dropped. Operands: buffer, array, one offset (int32) per dimension. The copy belongs to the group of copies that

@@ -62,6 +62,7 @@ from tegula.ops.roles import WARP, WARP_GROUP, Roles
 from tegula.ops.schedule import (
     BulkCommit,
     BulkLoad,
+    BulkPrefetch,
     BulkPut,
     BulkStore,
     BulkWait,
@@ -787,6 +788,7 @@ _RULES: dict[type[Op], Any] = {
     BulkLoad: _on_state(schedule.bulk_load),
     BulkStore: _on_state(bulk_store),
     BulkWait: _on_state(schedule.bulk_wait),
+    BulkPrefetch: _on_state(schedule.bulk_prefetch),
     BulkPut: _on_state(schedule.bulk_put),
     BulkCommit: _on_state(schedule.bulk_commit),
     FenceAsync: _on_state(schedule.fence_async),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from tegula.codegen.gpu.control import when
 from tegula.codegen.gpu.maps import BITS, BYTES, TensorMap, maps_at
 from tegula.codegen.gpu.pairs import ARRIVE_AT_BOTH, of_pair, other_rank, pair_size, rank
@@ -15,7 +17,7 @@ from tegula.passes.name_barriers import named_barriers
 from tegula.passes.overlap import array_root
 from tegula.passes.place_shared import ALIGNMENT, MBARRIER_BYTES
 from tegula.passes.promote_buffers import root
-from tegula.types import ArrayType, BufType, scalar_of
+from tegula.types import ArrayType, BufType, element_bytes, scalar_of
 
 
 def shared_address(s: GpuState, pointer: str) -> str:
@@ -241,6 +243,25 @@ def bulk_put(s: GpuState, op: Op) -> None:
             start_store(s, array, map_at, source, [*offsets[:-1], last])
 
     when(s, elected(s, first_warp=True), copy)
+
+
+def bulk_prefetch(s: GpuState, op: Op) -> None:
+    """Box by box, by the tensor map of the copies that will come."""
+    array, *where = op.operands
+    assert isinstance(array.type, ArrayType)
+    shape, box, dtype = op.attrs["shape"], op.attrs["box"], scalar_of(array.type.dtype)
+    map_at = tensor_map(s, array, box, box[-1] * element_bytes(dtype), dtype.name)
+    offsets = [s.scalar(v) for v in where]
+
+    def ask() -> None:
+        for first in product(*(range(0, n, m) for n, m in zip(shape, box, strict=True))):
+            at = [s.code.emit(f"add i32 {v}, {n}") for v, n in zip(offsets, first, strict=True)]
+            place = _coordinates(s, array, at)
+            names = ", ".join(f"${1 + d}" for d in range(len(place)))
+            text = f"cp.async.bulk.prefetch.tensor.{len(place)}d.L2.global [$0, {{{names}}}];"
+            asm(s, text, [("l", "i64", map_at), *(("r", "i32", c) for c in place)])
+
+    when(s, elected(s, first_warp=True), ask)
 
 
 def bulk_commit(s: GpuState, op: Op) -> None:

@@ -7,6 +7,7 @@ right operands that are converted go through a pipe of its own: tensor cores rea
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tegula.dataclass import dataclass
 from tegula.ir import Builder, Kernel, Op, Region, Value
@@ -17,14 +18,18 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.lane import Tid
 from tegula.ops.roles import PipeLoad, PipePop, PipePush
 from tegula.ops.scalar import Const
-from tegula.ops.tile import TileEmpty, TileLoad
+from tegula.ops.schedule import BulkPrefetch
+from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad
+from tegula.passes.bulk_access import bulk_storable
 from tegula.passes.specialise.declined import Declined
 from tegula.passes.specialise.find_products import pipe_load, turns
 from tegula.passes.specialise.wait_late import wait_late
+from tegula.passes.stage_stores import piece_of
 from tegula.rewrite import clone_op, erase_dead, erase_slots, is_observable, uses
+from tegula.target import CudaTarget
 from tegula.types import BufType, PipeType, TileType, int32
 
-PLACES = (ArrayLoad, ArrayShape, ArrayView, Tid, For, If, While, Yield, PipeLoad)
+PLACES = (ArrayLoad, ArrayShape, ArrayView, Tid, For, If, While, Yield, PipeLoad, BulkPrefetch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +41,33 @@ class Pipe:
     items: tuple[Op, ...]
 
 
-def fetch_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
-    """A region that loads to pipes what the kernel loads, in the same order, and does nothing else."""
+def fetch_role(kernel: Kernel, target: CudaTarget, pipes: Sequence[Pipe]) -> Region:
+    """A region that loads to pipes what the kernel loads, in the same order, and does nothing else but ask for the
+    tiles that copies will add to."""
     region, made = copied(kernel.body.ops)
-    _fill(region, uses(region), {made[op.result].owner: p.value for p in pipes for op in p.items})
+    fills = {made[op.result].owner: p.value for p in pipes for op in p.items}
+    _fill(region, uses(region), fills, _added(kernel, target, region))
     erase_dead(Kernel(kernel.name, (), region, kernel.launch))
     for op in region.walk():
         assert isinstance(op, TileOp)
         if not isinstance(op, PLACES) and (op.COOPERATIVE or not op.PURE):
             raise Declined("where a tile is loaded depends on this", op.loc)
     return region
+
+
+def _added(kernel: Kernel, target: CudaTarget, region: Region) -> dict[Op, dict[str, Any]]:
+    """The additions in a copy of a kernel's body that copies will do where nobody else adds, and how their tiles are
+    asked for: by the boxes of those copies. At the end of a block's work what they add to would come from memory."""
+    found: dict[Op, dict[str, Any]] = {}
+    for op in region.walk():
+        if isinstance(op, TileAtomic) and op.attrs.get("alone"):
+            t = op.result.type
+            assert isinstance(t, TileType)
+            piece = piece_of(t, False)
+            whole = len(t.shape) == 2 and all(n % m == 0 for n, m in zip(t.shape, piece.shape, strict=True))
+            if whole and bulk_storable(kernel, target, op, piece):
+                found[op] = {"shape": t.shape, "box": piece.shape, "elected": True}
+    return found
 
 
 def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
@@ -56,17 +78,26 @@ def copied(ops: Sequence[Op]) -> tuple[Region, dict[Value, Value]]:
     return region, made
 
 
-def _fill(region: Region, used: Mapping[Value, object], fills: Mapping[Op | Region | None, Value]) -> None:
-    """What makes a tile of a pipe fills it, and other effects are left out."""
+def _fill(
+    region: Region,
+    used: Mapping[Value, object],
+    fills: Mapping[Op | Region | None, Value],
+    added: Mapping[Op, Mapping[str, Any]],
+) -> None:
+    """What makes a tile of a pipe fills it, additions by copies (`added`, and how their tiles are asked for) become
+    requests, and other effects are left out."""
     kept: list[Op] = []
     for op in region.ops:
         for nested in op.regions:
-            _fill(nested, used, fills)
+            _fill(nested, used, fills, added)
         if op in fills:
             empty = TileEmpty([], [op.result.type], {"type": op.result.type}, [], op.loc)
             empty.results, op.results = op.results, empty.results
             empty.result.owner = empty
             made = [pipe_load(fills[op], op), empty]
+        elif op in added:
+            array, _, *at = op.operands
+            made = [BulkPrefetch([array, *at], [], added[op], [], op.loc)]
         elif is_observable(op) and not any(r in used for r in op.results):
             made = []
         else:

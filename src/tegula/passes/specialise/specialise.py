@@ -98,17 +98,17 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     _check_copies(kernel, target, products)
     _forget_stages(kernel)
     pipes = {g: Pipe(_pipe(g[0], n).result, g) for g, n in zip(groups, plan.stages, strict=True)}
-    roles = _roles(kernel, list(pipes.values()))
+    roles = _roles(kernel, target, list(pipes.values()))
     if plan.persistent:
         roles = [walk_blocks(kernel, role, plan.raster) for role in roles]
     _put(kernel, list(pipes.values()), roles, plan)
     return replace(plan, overlaps=bool(twins))
 
 
-def _roles(kernel: Kernel, pipes: Sequence[Pipe]) -> list[Region]:
+def _roles(kernel: Kernel, target: CudaTarget, pipes: Sequence[Pipe]) -> list[Region]:
     """Fetch, multiply."""
     fetched = [p for p in pipes if isinstance(p.items[0], TileLoad)]
-    return [fetch_role(kernel, fetched), multiply_role(kernel, pipes)]
+    return [fetch_role(kernel, target, fetched), multiply_role(kernel, pipes)]
 
 
 def _own(kernel: Kernel) -> list[Op]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tegula.ir import Builder, Kernel, Op, Region, Value
-from tegula.ops.control import For, Yield
+from tegula.ops.control import For, If, Yield
 from tegula.ops.lane import BlockPlace, LogicalBlocks, Tid
+from tegula.ops.scalar import Add, Cmp
+from tegula.ops.schedule import BulkPrefetch
 from tegula.rewrite import replace
-from tegula.types import int32, int64
+from tegula.types import bool_, int32, int64
 
 
 def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
@@ -21,12 +25,28 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
     for op in region.ops:
         if isinstance(op, Tid):
             places |= _places(kernel, inside, op, number, raster)
+        elif isinstance(op, BulkPrefetch):
+            # Before, what is added to has the time of the next block to come from memory.
+            inside.append(_in_last_round(inside, op, number, blocks))
         else:
             inside.append(op)
     build.insert(For(blocks, [], None, [inside], kernel.loc))
     build.insert(Yield())
     replace(role, places)
     return role
+
+
+def _in_last_round(inside: Region, op: Op, number: Value, blocks: Sequence[Value]) -> Op:
+    """The op where no other block follows."""
+    build = Builder(inside, op.loc)
+    _, end, step = blocks
+    after = build.insert(Add([number, step], [int64])).result
+    last = build.insert(Cmp([after, end], [bool_], {"pred": "ge"})).result
+    then, other = Region(), Region()
+    then.append(op)
+    for region in (then, other):
+        Builder(region, op.loc).insert(Yield())
+    return If([last], [], None, [then, other], op.loc)
 
 
 def _places(kernel: Kernel, inside: Region, tid: Op, number: Value, raster: int) -> dict[Value, Value]:
