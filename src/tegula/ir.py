@@ -6,7 +6,7 @@ An op's class says what it is (see `ops/`); this file only knows how ops hang to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from tegula.dataclass import dataclass
 from tegula.source import UNKNOWN, Location
@@ -135,16 +135,27 @@ class AccessClass:
     bulk: bool = False
 
 
-FIRST, LATER = "first", "later"
-"""Launches that come one after the other and need nothing of each other are a series. The first one lets the next start
-when all launches before the series are complete, and the later ones wait for those before them only at their end."""
+AT_ONCE, WAITED, READ = "at once", "waited", "read"
+"""When a launch lets the next one of its stream start: when it has started itself; when in addition all launches before
+it are complete; when these are and it has read all that it reads."""
+
+
+class Place(NamedTuple):
+    """How a launch goes with its neighbours in a stream. `late`: it waits for those before it only at its end, because
+    the one before lets it start when nothing can happen any more that it depends on; `lets`: see above."""
+
+    late: bool = False
+    lets: str = AT_ONCE
+
+
+ALONE = Place()
 
 
 class Kernel:
     """A kernel specialised on argument types and launch class: named parameters and a body. `captured`: what the
     frontend read from outside the kernel's source, in its own terms. `schedule`: what the user decided about automatic
     schedules, by keyword. `bounded`: whether a schedule will do of which some launches were explored, where no proof is
-    found. `series`: its place in a series of launches, FIRST or LATER, or ""."""
+    found. `place`: among the launches of an adjoint."""
 
     __slots__ = (
         "access",
@@ -155,8 +166,8 @@ class Kernel:
         "loc",
         "name",
         "param_names",
+        "place",
         "schedule",
-        "series",
     )
 
     def __init__(
@@ -177,7 +188,7 @@ class Kernel:
         self.captured: tuple[Any, ...] = ()
         self.schedule: dict[str, Any] = {}
         self.bounded = False
-        self.series = ""
+        self.place = ALONE
 
     @property
     def params(self) -> list[Value]:

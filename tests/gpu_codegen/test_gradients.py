@@ -13,10 +13,10 @@ import tegula as tg
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.codegen.gpu import lower_kernel
-from tegula.ir import AccessClass
+from tegula.ir import ALONE, READ, AccessClass, Place
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
-from tegula.runtime.adjoint import adjoint_of
+from tegula.runtime.adjoint import Part, adjoint_of
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
 from tegula.target import get_cuda_target
@@ -27,26 +27,35 @@ WIDTH = 4096
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 
 
-def compiled(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) -> dict[str, str]:
-    """PTX of every kernel that may be launched for the gradients, by name."""
+def parts_of(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) -> list[Part]:
+    """The kernels that may be launched for the gradients."""
     args = [tg.zeros(s, dtype=tg.bfloat16, requires_grad=True) for s in shapes]
     adjoint = adjoint_of(kernel, tuple(range(len(args))))
     wanted = wanted_form(adjoint, plan((*dims, block), block), (*args, *(a.grad for a in args)))
-    steps = adjoint.steps_for(wanted)
-    parts = [p for step in steps for p in (step, *step.shared)]
-    target, found = get_cuda_target("sm_90a"), {}
-    for part in parts:
-        ir = part.step.kernel
-        access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
-        made = part.trace([p.type for p in ir.params], ir.launch, access)
-        prepare(made)
-        spread = for_gpu(made, target)
-        assert check_schedule(made, spread).proved, part.name
-        text, code = assembled(lower_kernel(made, spread, target))
-        assert ".local" not in text, part.name
-        if ASSEMBLER:
-            assert code.spill_bytes == 0, part.name
-        found[found_name(part.name, found)] = text
+    return [p for step in adjoint.steps_for(wanted) for p in (step, *step.shared)]
+
+
+def text_of(part: Part, place: Place = ALONE) -> str:
+    """Its PTX, proved and assembled."""
+    ir, target = part.step.kernel, get_cuda_target("sm_90a")
+    access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
+    made = part.trace([p.type for p in ir.params], ir.launch, access)
+    made.place = place
+    prepare(made)
+    spread = for_gpu(made, target)
+    assert check_schedule(made, spread).proved, part.name
+    text, code = assembled(lower_kernel(made, spread, target))
+    assert ".local" not in text, part.name
+    if ASSEMBLER:
+        assert code.spill_bytes == 0, part.name
+    return text
+
+
+def compiled(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) -> dict[str, str]:
+    """PTX of every kernel that may be launched for the gradients, by name."""
+    found: dict[str, str] = {}
+    for part in parts_of(kernel, shapes, dims, block):
+        found[found_name(part.name, found)] = text_of(part)
     return found
 
 
@@ -55,31 +64,45 @@ def found_name(name: str, found: dict[str, str]) -> str:
     return name if name not in found else f"{name} again"
 
 
+TM, TN, TK = tg.constant(128), tg.constant(256), tg.constant(64)
+
+
+@tg.kernel
+def gemm(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(TM, TN), dtype=tg.float32)
+    for k in range(a.shape[1] // TK):
+        x = tg.tile_load(a, shape=(TM, TK), offset=(i * TM, k * TK))
+        y = tg.tile_load(b, shape=(TK, TN), offset=(k * TK, j * TN))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * TM, j * TN))
+
+
 def test_owners_of_products_are_products() -> None:
-    tm, tn, tk = 128, 256, 64
-
-    @tg.kernel
-    def gemm(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
-        i, j = tg.tid()
-        total = tg.tile_zeros(shape=(tm, tn), dtype=tg.float32)
-        for k in range(a.shape[1] // tk):
-            x = tg.tile_load(a, shape=(tm, tk), offset=(i * tm, k * tk))
-            y = tg.tile_load(b, shape=(tk, tn), offset=(k * tk, j * tn))
-            tg.tile_matmul(x, y, total)
-        tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * tm, j * tn))
-
-    found = compiled(gemm, [(512, 512)] * 3, (512 // tm, 512 // tn), 256)
+    found = compiled(gemm, [(512, 512)] * 3, (4, 2), 256)
     for which in ("a", "b"):
         owner, wide = (found[f"gemm_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
         for text in (owner, wide):
             assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
         shape = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", wide)
-        assert set(shape) == {str(tn)}, "as wide as the forward product"
+        assert set(shape) == {"256"}, "as wide as the forward product"
         assert "cp.reduce.async.bulk.tensor" in wide and "st.global" not in wide, "added by copies"
         asked = wide.count("cp.async.bulk.prefetch.tensor.2d.L2.global")
-        assert asked == tm * tn // (64 * 64), "what is added to is in the cache by then"
+        assert asked == 128 * 256 // (64 * 64), "what is added to is in the cache by then"
         assert wide.rindex("cp.async.bulk.prefetch") < wide.index("wgmma"), "the fetching role asks"
     assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())
+
+
+def test_what_clears_a_gradient_may_start_before_the_owners_end() -> None:
+    """When the block that owns tiles has multiplied all, and all launches before it are complete."""
+    found = {part.step.kernel.name: part for part in parts_of(gemm, [(512, 512)] * 3, (4, 2), 256)}
+    text = text_of(found["gemm_adjoint_of_adj_b_wide"], Place(late=True, lets=READ))
+    let, wait = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
+    assert text.count(let) == 1 and text.count(wait) == 2
+    assert text.rindex("wgmma.wait_group") < text.index(wait) < text.index(let) < text.index("cp.reduce")
+    assert text.rindex("cp.async.bulk.wait_group") < text.rindex(wait)
+    text = text_of(found["gemm_adjoint"], Place(late=True))
+    assert text.index(let) < text.index("st.global") and text.rindex("st.global") < text.index(wait)
 
 
 @tg.kernel

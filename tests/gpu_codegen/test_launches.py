@@ -10,7 +10,7 @@ from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
 from tegula.codegen.gpu import lower_kernel
-from tegula.ir import FIRST, LATER
+from tegula.ir import WAITED, Place
 from tegula.target import get_cuda_target
 
 HALF = tg.bfloat16
@@ -90,9 +90,12 @@ def test_every_thread_waits() -> None:
     assert not re.search(r"@%?p\d+ bra", text[: text.index(WAIT)])
 
 
-def text_in_series(kernel: Any, place: str) -> str:
+FIRST, LATER = Place(lets=WAITED), Place(late=True)
+
+
+def text_in_series(kernel: Any, place: Place) -> str:
     made, parts = distributed(kernel, arguments(kernel), (1,), 256)
-    made.series = place
+    made.place = place
     return assembled(lower_kernel(made, parts, get_cuda_target("sm_90a")))[0]
 
 

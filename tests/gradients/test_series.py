@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import tegula as tg
-from tegula.ir import FIRST, LATER
+from tegula.ir import ALONE, READ, WAITED, Place
 from tegula.passes.gradient import Step, in_series
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
 
 T = 8
+FIRST, LATER = Place(lets=WAITED), Place(late=True)
 
 
 @tg.kernel
@@ -58,9 +59,9 @@ def squares(count: int) -> list[Any]:
 def test_owners_of_different_arrays_are_a_series() -> None:
     """What clears the gradient that they read is not of it."""
     steps = steps_of(product, squares(3), squares(3))
-    assert in_series(steps) == [FIRST, LATER, ""]
-    assert in_series(steps[2:]) == [""]
-    assert in_series([*steps, *steps]) == [FIRST, LATER, "", FIRST, LATER, ""]
+    assert in_series(steps) == [FIRST, LATER, ALONE]
+    assert in_series(steps[2:]) == [ALONE]
+    assert in_series([*steps, *steps]) == [FIRST, LATER, ALONE, FIRST, LATER, ALONE]
 
 
 def test_launches_that_add_to_one_array_are_not() -> None:
@@ -68,15 +69,51 @@ def test_launches_that_add_to_one_array_are_not() -> None:
     steps = steps_of(two_products, squares(5), squares(5))
     names = [step.kernel.name.removeprefix("two_products_adjoint_of_adj_") for step in steps]
     assert names[:2] == ["a", "a"]
-    assert in_series(steps) == ["", FIRST, LATER, LATER, ""]
+    assert in_series(steps) == [ALONE, FIRST, LATER, LATER, ALONE]
 
 
 def test_sums_come_after_their_parts() -> None:
     first, last = steps_of(product, squares(3), squares(3))[0].shared
-    assert in_series([first, last]) == ["", ""]
-    assert in_series([first, first]) == ["", ""], "both write the same rows"
+    assert in_series([first, last]) == [ALONE, ALONE]
+    assert in_series([first, first]) == [ALONE, ALONE], "both write the same rows"
 
 
 def test_arrays_that_share_bytes_are_in_none() -> None:
     args, (da, _, dc) = squares(3), squares(3)
-    assert not any(in_series(steps_of(product, args, [da, da, dc])))
+    assert set(in_series(steps_of(product, args, [da, da, dc]))) == {ALONE}
+
+
+# What only overwrites what was read ----------------------------------------------------------------------------------
+
+M, N, K = 128, 256, 64
+
+
+@tg.kernel
+def wide_product(a: tg.array2d[tg.bfloat16], b: tg.array2d[tg.bfloat16], c: tg.array2d[tg.bfloat16]):
+    i, j = tg.tid()
+    total = tg.tile_zeros(shape=(M, N))
+    for k in range(a.shape[1] // K):
+        x = tg.tile_load(a, shape=(M, K), offset=(i * M, k * K))
+        y = tg.tile_load(b, shape=(K, N), offset=(k * K, j * N))
+        tg.tile_matmul(x, y, total)
+    tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * M, j * N))
+
+
+def wide_steps() -> list[Step]:
+    args = [tg.zeros((N, N), dtype=tg.bfloat16) for _ in range(6)]
+    steps = steps_of(wide_product, args[:3], args[3:])
+    return [step if step.wide is None else step.wide.step for step in steps]
+
+
+def test_what_clears_a_gradient_starts_when_its_last_owner_has_read_it() -> None:
+    a, b, clear = wide_steps()
+    assert in_series([a, b, clear]) == [FIRST, Place(late=True, lets=READ), LATER]
+    assert in_series([b, clear]) == [Place(lets=READ), LATER]
+    assert in_series([a, b, clear, clear]) == [FIRST, Place(late=True, lets=READ), LATER, ALONE]
+
+
+def test_after_it_all_is_waited_for() -> None:
+    """It lets the next launch start at once, which may find the owners at work."""
+    a, b, clear = wide_steps()
+    assert in_series([a, clear, b]) == [Place(lets=READ), LATER, ALONE]
+    assert in_series([clear, a, b]) == [ALONE, FIRST, LATER], "an owner reads what was cleared before"

@@ -12,12 +12,13 @@ from pretend_driver import PretendDriver
 from test_native_launches import Spied
 
 import tegula as tg
-from tegula.ir import FIRST, LATER
+from tegula.ir import ALONE, WAITED, Place
 from tegula.runtime import adjoint
 from tegula.runtime.cuda.driver import install
 from tegula.runtime.cuda.launch import CONFIGURATION
 
 T = 16
+FIRST, LATER = Place(lets=WAITED), Place(late=True)
 
 
 @tg.kernel
@@ -86,7 +87,7 @@ def test_the_same_bytes_reach_the_driver(driver: Spied) -> None:
         backwards(product, arrays, (4, 4), 4)
         assert launched(driver) == general
     assert in_machine_code(product)
-    assert [part.series for part in adjoint_of(product).launched] == [FIRST, LATER, ""]
+    assert [part.place for part in adjoint_of(product).launched] == [FIRST, LATER, ALONE]
 
 
 def test_other_shapes_are_planned_anew(driver: Spied) -> None:

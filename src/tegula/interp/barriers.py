@@ -161,6 +161,6 @@ def run_put(m: Machine, op: Op, mask: Mask) -> None:
     m.group(op.operands[1])[at] = m.group(op.operands[0])[inside]
 
 
-@handles("bulk.commit", "bulk.prefetch", "bulk.wait", "fence.async")
+@handles("bulk.commit", "bulk.prefetch", "bulk.wait", "fence.async", "launch.next")
 def run_nothing(m: Machine, op: Op, mask: Mask) -> None:
     """Copies are complete at once."""

@@ -190,6 +190,18 @@ class BulkPrefetch(ScheduleOp):
         return []
 
 
+class LaunchNext(ScheduleOp):
+    """What the block reads of arrays by copies has come: the next launch of the stream may start, as far as that
+    matters (see `ir.Place`)."""
+
+    __slots__ = ()
+    NAME = "launch.next"
+
+    @classmethod
+    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+        return []
+
+
 class BulkPut(ScheduleOp):
     """One thread of the group starts copying a buffer to an array, by its tensor map; what lies outside the array is
     dropped. Operands: buffer, array, one offset (int32) per dimension. The copy belongs to the group of copies that

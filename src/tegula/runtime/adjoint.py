@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
-from tegula.ir import AccessClass, LaunchClass, Value
+from tegula.ir import ALONE, AccessClass, LaunchClass, Place, Value
 from tegula.ir import Kernel as KernelIR
 from tegula.lang.annotations import ANY, Annotation, array_annotation
 from tegula.lang.captures import Captured, refreshed, unchanged
@@ -193,7 +193,7 @@ class Part(Kernel):
         step: Step,
         captured: tuple[Captured, ...],
         grid: Grid | None = None,
-        series: str = "",
+        place: Place = ALONE,
     ) -> None:
         super().__init__(adjoint.definition, adjoint.options)
         self.adjoint = adjoint
@@ -206,9 +206,8 @@ class Part(Kernel):
         """Of its last launch."""
         self.sums: list[int] = []
         """Bytes of each array of sums that its last launch was the first to write."""
-        self.series = series
-        """Its place among launches that need nothing of each other (see `ir.FIRST`)."""
-        self.in_series: dict[str, Part] = {series: self}
+        self.place = place
+        self.placed: dict[Place, Part] = {place: self}
         """The same in other places."""
         others = [*step.shared, *([step.wide.step] if step.wide is not None else [])]
         self.shared = [Part(adjoint, s, captured) for s in others]
@@ -228,12 +227,12 @@ class Part(Kernel):
 
         return config.deterministic and among_blocks(self.step.kernel) is not None
 
-    def of(self, step: Step, series: str) -> Part:
-        """What is launched for one of its steps, at a place in a series."""
+    def of(self, step: Step, place: Place) -> Part:
+        """What is launched for one of its steps, at a place among the others."""
         found = next((p for p in self.shared if p.step is step), self)
-        if series not in found.in_series:
-            found.in_series[series] = Part(self.adjoint, step, found.captured, found.grid, series)
-        return found.in_series[series]
+        if place not in found.placed:
+            found.placed[place] = Part(self.adjoint, step, found.captured, found.grid, place)
+        return found.placed[place]
 
     @property
     def parameters(self) -> list[Parameter]:
@@ -261,7 +260,7 @@ class Part(Kernel):
         body = clone_region(made.body, {})
         kernel = KernelIR(made.name, made.param_names, body, launch, access, made.loc)
         kernel.captured = self.captured
-        kernel.series = self.series
+        kernel.place = self.place
         return kernel
 
 
@@ -363,14 +362,14 @@ def planned(steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], whe
             shape = tuple(dims) if grid is None else (*grid, step.kernel.launch.block_dim)
             if 0 not in shape:
                 wanted.append((part, step, shape))
-    places = in_series([step for _, step, _ in wanted]) if where.is_cuda else [""] * len(wanted)
+    places = in_series([step for _, step, _ in wanted]) if where.is_cuda else [ALONE] * len(wanted)
     found: list[Known] = []
-    for (part, step, shape), series in zip(wanted, places, strict=True):
+    for (part, step, shape), place in zip(wanted, places, strict=True):
         threads = step.kernel.launch.block_dim
         blocks = -(-math.prod(shape) // threads)
         partials = tuple((p, made.numbers(p.shape)) for p in step.partials)
         counts = made.numbers(step.counts)
-        found.append(Known(part.of(step, series), shape, threads, blocks, counts, partials, where))
+        found.append(Known(part.of(step, place), shape, threads, blocks, counts, partials, where))
     return found
 
 

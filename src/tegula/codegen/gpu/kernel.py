@@ -16,7 +16,7 @@ from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.control import chosen, control, when
 from tegula.codegen.gpu.division import divided
 from tegula.codegen.gpu.fragments import is_aligned
-from tegula.codegen.gpu.launches import in_order_of_launches
+from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
 from tegula.codegen.gpu.lines import LineTable
 from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
@@ -67,6 +67,7 @@ from tegula.ops.schedule import (
     BulkStore,
     BulkWait,
     FenceAsync,
+    LaunchNext,
     MbarrierArrive,
     MbarrierExpect,
     MbarrierNew,
@@ -792,6 +793,7 @@ _RULES: dict[type[Op], Any] = {
     BulkPut: _on_state(schedule.bulk_put),
     BulkCommit: _on_state(schedule.bulk_commit),
     FenceAsync: _on_state(schedule.fence_async),
+    LaunchNext: _on_state(launch_next),
     NamedNew: _on_state(schedule.named_new),
     NamedSync: _on_state(schedule.named_sync),
     NamedArrive: _on_state(schedule.named_arrive),

@@ -4,16 +4,16 @@ A kernel tells the hardware at its start that the next one may come where there 
 it waits, as making its barriers, costs no time then. The wait ends when all launches before are complete and what they
 wrote is visible. Every kernel waits, also one that reads nothing: whoever waits for it has waited for all.
 
-Of a series of launches that need nothing of each other (`ir.FIRST`) the later ones wait when they are done: that they
-have started says already that all before the series is complete. Only those do that read arrays by bulk copies alone,
-which find what is in the cache of all multiprocessors; what is in that of one is renewed by waiting."""
+Launches of an adjoint may wait at their end (`ir.Place`): that they have started says already that all they depend on
+is complete. Only those do that read arrays by bulk copies alone, which find what is in the cache of all
+multiprocessors; what is in that of one is renewed by waiting."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from tegula.codegen.gpu.state import GpuState
-from tegula.ir import FIRST, LATER, Kernel, Op
+from tegula.ir import AT_ONCE, READ, WAITED, Kernel, Op
 from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.control import Yield
 from tegula.ops.schedule import BulkLoad, BulkStore
@@ -23,18 +23,31 @@ from tegula.types import ArrayType
 def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
     """The kernel, op by op. It waits for the results of the launches before as late as it can: when memory of arrays,
     or what may use it, comes."""
-    waited, is_first = not s.gpu.overlaps_launches, s.kernel.series == FIRST
-    late = s.kernel.series == LATER and reads_by_copies(s.kernel)
-    if not waited and not is_first:
+    waited, (_, lets) = not s.gpu.overlaps_launches, s.kernel.place
+    late = waits_at_end(s)
+    if not waited and lets == AT_ONCE:
         start_next_launch(s)
     for op in s.kernel.body.ops:
         if not waited and (isinstance(op, Yield) or (touches_arrays(op) and not late)):
             wait_for_last_launch(s)
-            if is_first:
+            if lets == WAITED:
                 start_next_launch(s)
             waited = True
         if not isinstance(op, Yield):
             act(op)
+
+
+def launch_next(s: GpuState, op: Op) -> None:
+    """All that this block reads has come; the next launch may rely on those before this one too. Where no op says so,
+    the next one may start when the block has ended."""
+    if s.gpu.overlaps_launches and s.kernel.place.lets == READ and reads_by_copies(s.kernel):
+        if waits_at_end(s):
+            wait_for_last_launch(s)
+        start_next_launch(s)
+
+
+def waits_at_end(s: GpuState) -> bool:
+    return s.kernel.place.late and reads_by_copies(s.kernel)
 
 
 def start_next_launch(s: GpuState) -> None:

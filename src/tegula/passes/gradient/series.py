@@ -1,12 +1,16 @@
-"""Launches of an adjoint, one after the other, that need nothing of each other: they form a series, of which each may
-start before the one in front of it is complete (see `ir.FIRST`)."""
+"""Launches of an adjoint that may start before those in front of them are complete: a series.
+
+Those that need nothing of each other start one after the other, once all before the series are complete. One that only
+overwrites what those of the series read, as the last launch that clears the gradients that were taken, may start when
+the last of them has read it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import FIRST, LATER
+from tegula.ir import ALONE, READ, WAITED, Place
+from tegula.ops.tile import TileAtomic
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.steps import Partials, Step
 
@@ -21,23 +25,41 @@ class _Touched:
     read: frozenset[Memory]
     written: frozenset[Memory]
 
-    def apart(self, other: _Touched) -> bool:
+    def apart(self, before: _Touched) -> bool:
         """Whether neither reads or writes what the other one writes."""
-        return not (self.written & (other.read | other.written) or other.written & self.read)
+        return self.follows(before) and not self.written & before.read
+
+    def follows(self, before: _Touched) -> bool:
+        """Whether it depends on an earlier one by what that reads at most."""
+        return not before.written & (self.read | self.written)
 
 
-def in_series(steps: Sequence[Step]) -> list[str]:
-    """The place of each launch in a series, or "" for those that are in none. `steps`: as they are launched."""
+def in_series(steps: Sequence[Step]) -> list[Place]:
+    """The place of each launch. `steps`: as they are launched."""
     touched = [_touched(step) for step in steps]
-    places = [""] * len(steps)
+    places = [ALONE] * len(steps)
     first = 0
     for k in range(1, len(steps)):
-        mine, before = touched[k], touched[first:k]
-        if mine is not None and all(other is not None and mine.apart(other) for other in before):
-            places[first], places[k] = FIRST, LATER
+        mine, others = touched[k], [t for t in touched[first:k] if t is not None]
+        if first == k or mine is None or len(others) < k - first:
+            first = k
+        elif all(map(mine.apart, others)):
+            places[first] = Place(lets=WAITED)
+            places[k] = Place(late=True)
+        elif all(map(mine.follows, others)) and _reads_first(steps[k - 1]):
+            places[k - 1] = Place(places[k - 1].late, READ)
+            places[k] = Place(late=True)
+            # What comes now waits for all: this one lets it start before it has waited itself.
+            first = k + 1
         else:
             first = k
     return places
+
+
+def _reads_first(step: Step) -> bool:
+    """Whether the last that a block does is to add what it has made of all that it read."""
+    _, *rest = reversed(step.kernel.body.ops)
+    return bool(rest) and isinstance(rest[0], TileAtomic) and bool(rest[0].attrs.get("alone"))
 
 
 def _touched(step: Step) -> _Touched | None:

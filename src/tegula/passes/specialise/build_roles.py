@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tegula.dataclass import dataclass
-from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ir import READ, Builder, Kernel, Op, Region, Value
 from tegula.ops.array import ArrayLoad, ArrayShape, ArrayView
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufRead, BufView
@@ -18,7 +18,7 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.lane import Tid
 from tegula.ops.roles import PipeLoad, PipePop, PipePush
 from tegula.ops.scalar import Const
-from tegula.ops.schedule import BulkPrefetch
+from tegula.ops.schedule import BulkPrefetch, LaunchNext
 from tegula.ops.tile import TileAtomic, TileEmpty, TileLoad
 from tegula.passes.bulk_access import bulk_storable
 from tegula.passes.specialise.declined import Declined
@@ -111,7 +111,10 @@ def _fill(
 def multiply_role(kernel: Kernel, pipes: Sequence[Pipe]) -> Region:
     """A region of the kernel's ops, where tiles are popped before their first use."""
     region = Region()
+    last = kernel.body.ops[-2:-1]
     for op in kernel.body.ops:
+        if kernel.place.lets == READ and op in last and isinstance(op, TileAtomic):
+            region.append(LaunchNext([], [], None, [], op.loc))
         region.append(op)
     for p in pipes:
         for op in p.items:

@@ -8,7 +8,7 @@ from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.ops.control import For, If, Yield
 from tegula.ops.lane import BlockPlace, LogicalBlocks, Tid
 from tegula.ops.scalar import Add, Cmp
-from tegula.ops.schedule import BulkPrefetch
+from tegula.ops.schedule import BulkPrefetch, LaunchNext
 from tegula.rewrite import replace
 from tegula.types import bool_, int32, int64
 
@@ -25,8 +25,8 @@ def walk_blocks(kernel: Kernel, region: Region, raster: int) -> Region:
     for op in region.ops:
         if isinstance(op, Tid):
             places |= _places(kernel, inside, op, number, raster)
-        elif isinstance(op, BulkPrefetch):
-            # Before, what is added to has the time of the next block to come from memory.
+        elif isinstance(op, BulkPrefetch | LaunchNext):
+            # Before, what is added to has the time of the next block to come from memory, and there is more to read.
             inside.append(_in_last_round(inside, op, number, blocks))
         else:
             inside.append(op)

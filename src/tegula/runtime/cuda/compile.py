@@ -81,7 +81,7 @@ def parts(kernel: Kernel, text: str, debug: bool) -> list[str]:
         str(debug),
         config.check_schedules,
         str(kernel.bounded),
-        kernel.series,
+        str(tuple(kernel.place)),
         *(_lines(kernel) if config.line_info else ()),
     ]
 
