@@ -141,4 +141,7 @@ def test_norms_move_16_bytes_and_add_by_no_atomics(kernel: Any, weights: int) ->
     assert len(loads) >= 12, "x and two gradients, four to a thread"
     assert len(re.findall(r"st\.global\S*\.v4\.", text)) >= 8
     assert not re.search(r"ld\.shared\.[bu]16", text), "stages are read 16 bytes at a time too"
+    assert not re.search(r"mov\.b32\s+\{%rs\d+, %rs\d+\}, %r", text), (
+        "halves of words are widened where they are"
+    )
     assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())

@@ -300,10 +300,12 @@ def packed(s: GpuState, values: list[str], dtype: ElementType) -> list[str]:
 
 
 def unpacked(s: GpuState, words: list[str], scalar: DType) -> list[str]:
-    """The scalars in words, by shifts, which LLVM joins with those that widen them."""
+    """The scalars in words, by shifts, which LLVM joins with those that widen them. It must not see that words were
+    loaded: it would load the scalars instead, which ptxas takes from words by an instruction each."""
     code, one, bits = s.code, register_type(scalar, 1), scalar.bits
     made: list[str] = []
-    for word in words:
+    for loaded in words:
+        word = code.emit(f'call i32 asm "", "=r,0"(i32 {loaded})')
         for at in range(0, WORD, bits):
             low = code.emit(f"lshr i32 {word}, {at}") if at else word
             narrow = code.emit(f"trunc i32 {low} to i{bits}")
@@ -434,6 +436,10 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
     """Each thread's elements of a buffer. Padding holds zeros."""
     width = _shared_width(view, layout) if aligned else 1
     scalar, none = scalar_of(view.dtype), zeros(view.dtype)
+    packs = _packs(view.dtype, width)
+    types, fill = [register_type(scalar, 1)] * (width * len(none)), list(none) * width
+    if packs:
+        types, fill = ["i32"] * (width // packs), ["0"] * (width // packs)
     made: Registers = []
     for r in _pieces(layout, width):
 
@@ -441,10 +447,13 @@ def buffer_load(s: GpuState, view: View, layout: Layout, aligned: bool) -> Regis
             pointer = s.memory.at(view, s.index(layout, r))
             if width == 1:
                 return list(s.memory.load_element(pointer, view.dtype, view.component_stride))
+            if packs:
+                return vector_load(s, pointer, int32, width // packs)
             return vector_load(s, pointer, scalar, width)
 
-        types = [register_type(scalar, 1)] * (width * len(none))
-        parts = chosen(s, s.holds(layout, r), types, act, list(none) * width)
+        parts = chosen(s, s.holds(layout, r), types, act, fill)
+        if packs:
+            parts = unpacked(s, parts, scalar)
         made += [tuple(parts[k : k + len(none)]) for k in range(0, len(parts), len(none))]
     return made
 
