@@ -106,6 +106,48 @@ def test_a_product_without_other_uses_is_fused(lines: list[str], found: list[str
     assert names(k) == [*found, "array.store"]
 
 
+TILE = "tile<float32,[8]>"
+
+
+def tile_map(n: int, op: str, *operands: str) -> str:
+    """Tile %n: an op of two operands, element by element. The numbers after n are those of its region."""
+    types = ", ".join(f"%{n + 1 + k}: float32" for k in range(2))
+    body = f"    %{n + 3}: float32 = {op} %{n + 1}, %{n + 2}\n    yield %{n + 3}\n  "
+    return f"%{n}: {TILE} = tile.map {', '.join(operands)} ({types}) {{\n{body}}}"
+
+
+LOADED = [
+    "%4: float32 = const [type = float32, value = 0.0]",
+    f"%5: {TILE} = tile.load %0, %4, %3 [aligned = false, bounds_check = true, shape = (8,)]",
+]
+
+
+@pytest.mark.parametrize(
+    ("maps", "found"),
+    [
+        ([tile_map(10, "mul", "%5", "%1"), tile_map(20, "add", "%10", "%5")], [["fma"]]),
+        ([tile_map(10, "mul", "%5", "%1"), tile_map(20, "sub", "%5", "%10")], [["neg", "fma"]]),
+        ([tile_map(10, "mul", "%5", "%1"), tile_map(20, "add", "%10", "%10")], [["mul"], ["add"]]),
+        ([tile_map(10, "add", "%5", "%1"), tile_map(20, "add", "%10", "%5")], [["add"], ["add"]]),
+        (
+            [
+                tile_map(10, "mul", "%5", "%1"),
+                tile_map(14, "mul", "%5", "%2"),
+                tile_map(20, "add", "%10", "%14"),
+            ],
+            [["mul", "fma"]],
+        ),
+    ],
+)
+def test_a_tile_of_products_without_other_uses_is_fused(maps: list[str], found: list[list[str]]):
+    store = "tile.store %0, %20, %3 [aligned = false, bounds_check = true]"
+    k = kernel(*LOADED, *maps, store)
+    contract_fma(k)
+    verify(k)
+    bodies = [op.regions[0].ops[:-1] for op in k.walk() if op.NAME == "tile.map"]
+    assert [[op.NAME for op in body] for body in bodies] == found
+
+
 def test_varying_code_between_cooperative_ops_is_gathered():
     k = kernel(
         "%4: int32 = tid [count = 1]",

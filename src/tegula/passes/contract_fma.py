@@ -5,14 +5,57 @@ from __future__ import annotations
 from collections import Counter
 
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.control import Yield
 from tegula.ops.scalar import Add, Fma, Mul, Neg, Sub
+from tegula.ops.tile import TileMap
+from tegula.rewrite import clone_op, replace
 from tegula.types import float32, float64, is_element, scalar_of
 
 
 def contract_fma(kernel: Kernel) -> None:
-    """Rewrite the kernel in place; products with other uses stay."""
+    """Rewrite the kernel in place; products with other uses stay. Of tiles, a map that adds takes in the products that
+    another map makes for it alone."""
     uses = Counter(v for op in kernel.walk() for v in op.operands)
+    for op in list(kernel.walk()):
+        if isinstance(op, TileMap):
+            _take_products(op, uses)
     _region(kernel.body, uses)
+
+
+def _take_products(op: TileMap, uses: Counter[Value]) -> None:
+    """From the last operand to the first, since those that are taken in put others in their place."""
+    (region,) = op.regions
+    for k in reversed(range(len(op.operands))):
+        source, argument = op.operands[k].owner, region.args[k]
+        adds = [inner for inner in region.ops if argument in inner.operands]
+        if (
+            isinstance(source, TileMap)
+            and source.parent is op.parent
+            and uses[source.result] == uses[argument] == len(adds) == 1
+            and isinstance(adds[0], Add | Sub)
+            and _is_wide_float(argument)
+            and _makes_products(source)
+        ):
+            _take(op, k, source, uses)
+
+
+def _makes_products(op: TileMap) -> bool:
+    return [type(inner) for inner in op.regions[0].ops] == [Mul, Yield]
+
+
+def _take(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
+    """Operand k, a tile of products, is replaced by their factors."""
+    (region,), (factors,) = op.regions, source.regions
+    made = [Value(a.type, region) for a in factors.args]
+    product = clone_op(factors.ops[0], dict(zip(factors.args, made, strict=True)))
+    product.parent = region
+    uses[product.result] = 1
+    region.ops.insert(0, product)
+    replace(region, {region.args[k]: product.result})
+    region.args[k : k + 1] = made
+    op.operands[k : k + 1] = source.operands
+    assert source.parent is not None
+    source.parent.ops.remove(source)
 
 
 def _region(region: Region, uses: Counter[Value]) -> None:
