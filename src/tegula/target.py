@@ -11,20 +11,18 @@ from tegula.dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CpuTarget:
-    """A processor: LLVM's name and features for it, the width of its vector registers in bytes, and how many vector
-    multiply-adds it begins in a cycle."""
+    """A processor: LLVM's name and features for it, and the width of its vector registers in bytes."""
 
     name: str
     triple: str
     cpu: str
     features: str
     vector_bytes: int
-    multiply_adds: int = 2
 
     @property
     def key(self) -> str:
         """What compiled code depends on."""
-        return f"{self.triple}/{self.cpu}/{self.features}/{self.multiply_adds}"
+        return f"{self.triple}/{self.cpu}/{self.features}"
 
     @property
     def is_x86(self) -> bool:
@@ -186,19 +184,13 @@ def _native(flags: frozenset[str]) -> CpuTarget:
     if not least.is_x86 or not flags >= _V4_FLAGS:
         return CpuTarget("native", least.triple, least.cpu, "", least.vector_bytes)
     extras = ",".join(f"+{feature}" for flag, feature in _V4_EXTRAS.items() if flag in flags)
-    return CpuTarget("native", _X86, "x86-64-v4", extras, 64, 1 if _halves_vectors() else 2)
+    return CpuTarget("native", _X86, "x86-64-v4", extras, 64)
 
 
 def _cpu_flags() -> frozenset[str]:
     """The instruction sets of this machine as its kernel names them; it lists only those it saves on a switch."""
     known = _cpu_facts()
     return frozenset((known.get("flags") or known.get("Features") or "").split())
-
-
-def _halves_vectors() -> bool:
-    """Whether vectors of 64 bytes are executed in two halves, as by AMD's family 25 (Zen 4)."""
-    known = _cpu_facts()
-    return (known.get("vendor_id"), known.get("cpu family")) == ("AuthenticAMD", "25")
 
 
 @cache

@@ -2,7 +2,8 @@
 
 A block of the result, a few rows by a few SIMD vectors, stays in registers while the loop over k adds one outer product
 at a time: vectors of a row of B times single elements of A. Operands that are not in the accumulator's type, or whose
-elements do not lie as that loop wants them, are first packed into scratch memory.
+elements do not lie as that loop wants them, are first packed into scratch memory. Where rows of B lie far apart, the
+first block of rows leaves them there, beside each other, for those below.
 """
 
 from __future__ import annotations
@@ -172,19 +173,16 @@ def power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def reads_in_place(spec: MatmulSpec, vector_bytes: int, multiply_adds: int) -> tuple[bool, bool]:
+def reads_in_place(spec: MatmulSpec, vector_bytes: int) -> tuple[bool, bool]:
     """Whether A, and B, are better read from arrays with long rows, their next parts being brought `ahead`, than copied
-    to contiguous tiles first. `multiply_adds`: of vectors, that begin in a cycle.
+    to contiguous tiles first.
 
     Rows of an array may all start in the same cache set. A block then keeps lines of only so few rows of A, but not of
-    as many as it has steps where A lies turned; and a panel of B, which every row block reads again, comes from the
-    second cache: too slowly in single lines, and for two multiply-adds a cycle. A turned B is packed anyway."""
+    as many as it has steps where A lies turned. B is read once, as it is packed if need be."""
     product = _Product(spec, vector_bytes)
-    blocking = product.blocking
-    line_sized = blocking.panels[0].size * blocking.lanes * product.acc.bits // 8 <= LINE
-    few_rows = max(r.size for r in blocking.rows) <= CACHE_WAYS and not product.straight
-    a = few_rows and product.a.column == "1"
-    b = (not line_sized and multiply_adds == 1) or product.pack_b
+    few_rows = max(r.size for r in product.blocking.rows) <= CACHE_WAYS
+    a = few_rows and product.a.column == "1" and not product.straight
+    b = product.pack_b or not product.straight
     return (b, a) if product.swapped else (a, b)
 
 
@@ -222,13 +220,18 @@ class _Product:
         self.registers = REGISTERS[vector_bytes]
         self.blocking = choose_blocking(self.m, self.n, self.k, lanes, self.registers)
         self.scratch = 0
-        row_blocks = sum(r.count for r in self.blocking.rows)
+        again = sum(r.count for r in self.blocking.rows) > 1
         self.pack_a = self.a.dtype != self.acc
-        self.pack_b = self.b.column != "1" or (self.b.dtype != self.acc and row_blocks > 1)
+        self.pack_b = self.b.column != "1" or (self.b.dtype != self.acc and again)
+        self.keep_b = self.b.row.startswith("%") and again and not self.pack_b and not self.straight
         if self.pack_a:
             self.packed_a = self._reserve(self.m, self.k)
         if self.pack_b:
             self.packed_b = self._reserve(self.k, self.n)
+        if self.keep_b:
+            self.panel = self._reserve(
+                self.k, max(p.size for p in self.blocking.panels) * self.blocking.lanes
+            )
 
     def _reserve(self, rows: int, columns: int) -> Operand:
         """Room for a packed operand. Rows start in different cache sets: they are an odd number of lines if long."""
@@ -244,19 +247,29 @@ class _Product:
     def function(self, name: str) -> str:
         a = self._pack(self.a, self.packed_a, self.m, self.k) if self.pack_a else self.a
         b = self._pack(self.b, self.packed_b, self.k, self.n) if self.pack_b else self.b
+        kept = self._in_scratch(self.panel) if self.keep_b else None
         for run in _with_last_apart(self.blocking.panels, self.n % self.blocking.lanes != 0):
             for panel in self._each(run):
                 columns = self._columns(run)
-                for rows in self.blocking.rows:
+                first = self.memory.mul(panel, str(self.blocking.lanes))
+                source = Operand(self.at(b, "0", first), b.dtype, b.row, b.column)
+                for rows in _with_first_apart(self.blocking.rows) if kept else self.blocking.rows:
                     for row in self._each(rows):
                         self._bring_ahead(panel, run.size, row, rows.size)
-                        first = self.memory.mul(panel, str(self.blocking.lanes))
-                        _Block(self, a, b, row, first, rows.size, columns).emit()
+                        left = Operand(self.at(a, row, "0"), a.dtype, a.row, a.column)
+                        sums = Operand(self.at(self.c, row, first), self.acc, self.c.row, self.c.column)
+                        begins = kept if rows.start == 0 else None
+                        _Block(self, left, source, sums, rows.size, columns, begins).emit()
+                    source = kept or source
         parameters = ", ".join(
             p.replace("ptr", "ptr noalias") if p in OWN_POINTERS else p for p in self.spec.parameters()
         )
         head = f"define internal void @{name}({parameters}) nounwind{' alwaysinline' if self.straight else ''} {{"
         return "\n".join([head, "entry:", *self.code.lines, "  ret void", "}", ""])
+
+    def _in_scratch(self, room: Operand) -> Operand:
+        pointer = self.memory.bytes_offset("%scratch", room.pointer)
+        return Operand(pointer, room.dtype, room.row, room.column)
 
     def _bring_ahead(self, panel: str, vectors: int, row: str, rows: int) -> None:
         """Prefetches the part of the regions ahead that is this block's share of the work."""
@@ -302,8 +315,7 @@ class _Product:
 
     def _pack(self, x: Operand, room: Operand, rows: int, columns: int) -> Operand:
         """x copied to `room`, in the accumulator's type, row by row."""
-        pointer = self.memory.bytes_offset("%scratch", room.pointer)
-        to = Operand(pointer, room.dtype, room.row, room.column)
+        to = self._in_scratch(room)
         if x.column == "1":
             lanes = min(self.lanes, power_of_two(columns))
             for row in self._each(Run(0, rows, 1)):
@@ -420,26 +432,25 @@ class _Product:
 
 
 class _Block:
-    """The code for one block of C: `rows` rows from `row` on, `columns` from `first` on."""
+    """The code for one block of C: `rows` rows and these columns of it, of operands that begin where the block does.
+    `kept`: where the vectors of B that it reads are left for the blocks below."""
 
     def __init__(
         self,
         product: _Product,
         a: Operand,
         b: Operand,
-        row: str,
-        first: str,
+        c: Operand,
         rows: int,
         columns: tuple[Column, ...],
+        kept: Operand | None,
     ) -> None:
         self.product, self.code, self.memory = product, product.code, product.memory
         self.acc = product.acc
+        self.a, self.b, self.c, self.kept = a, b, c, kept
         self.rows, self.columns = rows, columns
         self.factors: dict[tuple[str, int], str] = {}
         self.cells = [(i, column) for i in range(rows) for column in columns]
-        self.a = Operand(product.at(a, row, "0"), a.dtype, a.row, a.column)
-        self.b = Operand(product.at(b, "0", first), b.dtype, b.row, b.column)
-        self.c = Operand(product.at(product.c, row, first), self.acc, product.c.row, product.c.column)
 
     def emit(self) -> None:
         spec, k = self.product.spec, self.product.k
@@ -464,8 +475,13 @@ class _Block:
     def _steps(self, k: str, count: int, sums: list[str]) -> list[str]:
         """Adds `count` outer products, from k on."""
         a, b = self._advanced(self.a, "0", k), self._advanced(self.b, k, "0")
+        kept = self._advanced(self.kept, k, "0") if self.kept is not None else None
         for step in range(count):
             vectors = [self._load_b(b, step, column) for column in self.columns]
+            if kept is not None:
+                for column, vector in zip(self.columns, vectors, strict=True):
+                    pointer = self.product.at(kept, str(step), str(column.offset))
+                    self.product.store(pointer, vector, column.width, column.width)
             made: list[str] = []
             for row in range(self.rows):
                 factor = self._load_a(a, row, step)
@@ -542,6 +558,13 @@ def _with_last_apart(runs: tuple[Run, ...], apart: bool) -> tuple[Run, ...]:
         return runs
     end = last.start + (last.count - 1) * last.size
     return (*runs[:-1], Run(last.start, last.count - 1, last.size), Run(end, 1, last.size))
+
+
+def _with_first_apart(runs: tuple[Run, ...]) -> tuple[Run, ...]:
+    """The runs, the very first piece in one of its own."""
+    first, *others = runs
+    rest = [Run(first.start + first.size, first.count - 1, first.size)] if first.count > 1 else []
+    return (Run(first.start, 1, first.size), *rest, *others)
 
 
 def _mangled(dtype: DType) -> str:

@@ -111,7 +111,7 @@ def read_in_place(s: State, op: Op, position: int) -> bool:
     spec = _spec(
         s, op, tuple(k == position for k in (0, 1)), tuple(k == position and found[1] for k in (0, 1))
     )
-    return reads_in_place(spec, s.target.vector_bytes, s.target.multiply_adds)[position]
+    return reads_in_place(spec, s.target.vector_bytes)[position]
 
 
 def _spec(
