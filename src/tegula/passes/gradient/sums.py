@@ -21,17 +21,25 @@ class SumBuilder(GradientBuilder):
     levels: dict[Value, int]
 
     def grown(self, total: Value, more: Value) -> Value:
-        """total + more; a product is added by the op that makes it."""
+        """total + more; a product is added by the op that makes it, and a product's transpose is one too."""
         assert isinstance(total.type, TileType)
         scalar = scalar_of(total.type.dtype)
-        product = more.owner
+        before = _transposed_from(more)
+        product = (more if before is None else before).owner
         if isinstance(product, TileMatmul) and is_plain(product) and product.parent is self.region:
             one = self.const(1.0, scalar)
             x, y = (self.narrow(v, scalar) for v in product.operands[:2])
+            if before is not None:
+                x, y = self.turned(y), self.turned(x)
             return self.one(TileMatmul, [x, y, total, one, one], product.attrs)
         made = self.plus(total, self.converted(self.unrounded(more, scalar), scalar))
         assert made is not None
         return made
+
+    def turned(self, tile: Value) -> Value:
+        """A tile's transpose."""
+        before = _transposed_from(tile)
+        return self.one(TilePermute, [tile], {"perm": (1, 0)}) if before is None else before
 
     def add_to(self, array: Value, total: Value, at: Sequence[Value], bounds_check: bool) -> None:
         """array[at] += total, rounded once."""
@@ -96,6 +104,12 @@ def cast_from(tile: Value) -> Value | None:
     if not isinstance(cast, Cast) or len(rest) != 1 or rest[0].operands[0] is not cast.result:
         return None
     return owner.operands[0] if _scalar(owner.operands[0]).is_float else None
+
+
+def _transposed_from(tile: Value) -> Value | None:
+    """The tile that this one is the transpose of."""
+    owner = tile.owner
+    return owner.operands[0] if isinstance(owner, TilePermute) and owner.attrs["perm"] == (1, 0) else None
 
 
 def _scalar(tile: Value) -> DType:
