@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tegula.backend.pool import thread_count
 from tegula.dataclass import dataclass
 from tegula.errors import LaunchError
 from tegula.ir import ALONE, AccessClass, LaunchClass, Place, Value
@@ -354,7 +355,7 @@ def planned(steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], whe
     if walked is not None and walked.extents is not None:
         values |= zip(walked.params, args, strict=False)
         dims = (*Launch(dims, values, busy).numbers(walked.extents), dims[-1])
-    made = Launch(dims, values, busy, where.is_cuda)
+    made = Launch(dims, values, busy, where.is_cuda, thread_count())
     wanted: list[tuple[Part, Step, tuple[int, ...]]] = []
     for part in steps:
         for step in made.steps(part.step):

@@ -126,6 +126,7 @@ class _Owner:
                 Step(wide.kernel, whole.known, tuple(grid), whole.counts),
                 Times(wide.length, self.grid[wide.dim]),
                 length,
+                wide.for_gpu,
             )
             whole = replace(whole, wide=merged)
         missing = [k for k in range(self.blocks) if k not in self.components]

@@ -1,8 +1,10 @@
-"""Owners of tiles as large as those of the forward product.
+"""Owners of several tiles that lie side by side.
 
 Of C = A B in tiles of 128 x 256 and steps of 64, an owner of A's gradient has a tile of 128 x 64 and takes steps of
-256: too little for each byte that it loads. Where such tiles lie side by side, one block may own several of them, and
-take shorter steps."""
+256: too little for each byte that it loads. On GPUs one block may own several such tiles, and take shorter steps.
+
+On CPUs an operand that lies transposed is packed for each product. A block that owns several tiles packs it once for
+all of them."""
 
 from __future__ import annotations
 
@@ -22,12 +24,14 @@ from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.partials import finished
 from tegula.passes.gradient.sums import SumBuilder, constant
 from tegula.rewrite import clone_op
-from tegula.types import TileType, int32, scalar_of
+from tegula.types import TileType, element_bytes, int32, scalar_of
 
 DEPTH = 64
-"""Elements of a step."""
+"""Elements of a step, on GPUs."""
 MOST = (128, 256)
-"""Rows and columns of a tile."""
+"""Rows and columns of a tile, on GPUs."""
+MOST_BYTES, MOST_LENGTH = 65536, 256
+"""Of a tile on CPUs, which is to lie in the second cache: its size, and how many elements it grows to."""
 PLACES = (S.Const, Elementwise, ArrayShape, ArrayView)
 """Ops that say where tiles lie."""
 
@@ -35,9 +39,10 @@ PLACES = (S.Const, Elementwise, ArrayShape, ArrayView)
 @dataclass(frozen=True, slots=True)
 class Wide:
     """A kernel whose blocks own `factor` tiles of `length` elements each, side by side along dimension `dim` of the
-    grid and dimension `along` of the array at position `parameter`."""
+    grid and dimension `along` of the array at position `parameter`. `for_gpu`: on which devices it is faster."""
 
     kernel: Kernel
+    for_gpu: bool
     dim: int
     factor: int
     length: int
@@ -60,7 +65,8 @@ class _Side:
 
 
 def retile(kernel: Kernel) -> Wide | None:
-    """The kernel of an owner of 16-bit products with larger tiles; None where that is not known to be the same."""
+    """The kernel of an owner of products with larger tiles, for GPUs where operands have 16 bits, otherwise for CPUs;
+    None where that is not known to be the same, or no faster."""
     body = kernel.body
     loops = [op for op in body.ops if isinstance(op, For)]
     stores = [op for op in body.ops if isinstance(op, TileStore)]
@@ -88,7 +94,7 @@ def _side(tile: Value, summed: int, loop: Op) -> _Side | None:
     if not isinstance(load, TileLoad) or load.parent is not loop.regions[0] or not load.attrs["bounds_check"]:
         return None
     shape = load.attrs["shape"]
-    if len(shape) != 2 or constant(load.operands[1]) != 0 or not _is_short(load.result):
+    if len(shape) != 2 or constant(load.operands[1]) != 0 or _bits(load.result) < 16:
         return None
     side = _Side(load, transposed, 1 - summed if transposed else summed)
     index, length = loop.regions[0].args[0], shape[side.summed]
@@ -96,10 +102,11 @@ def _side(tile: Value, summed: int, loop: Op) -> _Side | None:
     return side if steps and index not in linear(load.operands[3 - side.summed])[0] else None
 
 
-def _is_short(tile: Value) -> bool:
+def _bits(tile: Value) -> int:
+    """Of an element that is a float; otherwise 0."""
     assert isinstance(tile.type, TileType)
     scalar = scalar_of(tile.type.dtype)
-    return scalar.is_float and scalar.bits == 16
+    return scalar.bits if scalar.is_float else 0
 
 
 def _is_whole(loop: Op, product: Op, store: Op) -> bool:
@@ -130,20 +137,40 @@ class _Retiling:
     def made(self) -> Wide | None:
         t = self.loop.results[0].type
         assert isinstance(t, TileType)
+        bits = [_bits(side.load.result) for side in self.sides]
+        if min(bits) < max(bits):
+            return None
+        growing, factor, depth = self._for_gpu(t) if max(bits) == 16 else self._for_cpu(t)
+        place = self._place(growing, t.shape[growing])
+        own_depth = self.sides[0].shape[self.sides[0].summed]
+        if factor == 1 or place is None or own_depth % depth:
+            return None
+        array, along = self._array(growing)
+        if array is None:
+            return None
+        gpu = max(bits) == 16
+        kernel = self._built(growing, factor, place, depth, own_depth // depth, gpu)
+        position = self.kernel.params.index(array)
+        return Wide(kernel, gpu, place, factor, t.shape[growing], position, along)
+
+    def _for_gpu(self, t: TileType) -> tuple[int, int, int]:
+        """The dimension along which tiles grow, how many times as long they get, and the elements of a step."""
         limit = min(MOST[0] * MOST[1], max(s.shape[0] * s.shape[1] for s in self.sides))
         growing = max((0, 1), key=lambda d: MOST[d] // t.shape[d])
         factor = 1
         while 2 * factor * t.shape[growing] <= MOST[growing] and 2 * factor * t.size <= limit:
             factor *= 2
-        place = self._place(growing, t.shape[growing])
-        depth = self.sides[0].shape[self.sides[0].summed]
-        if factor == 1 or place is None or depth % DEPTH:
-            return None
-        array, along = self._array(growing)
-        if array is None:
-            return None
-        kernel = self._built(growing, factor, place, depth // DEPTH)
-        return Wide(kernel, place, factor, t.shape[growing], self.kernel.params.index(array), along)
+        return growing, factor, DEPTH
+
+    def _for_cpu(self, t: TileType) -> tuple[int, int, int]:
+        """The same: the operand that is packed stays as it is, and the other one grows."""
+        growing, factor = (0 if self.sides[1].transposed else 1), 1
+        if not (self.sides[0].transposed or self.sides[1].transposed):
+            return growing, 1, 1
+        size = element_bytes(t.dtype) * t.size
+        while 2 * factor * t.shape[growing] <= MOST_LENGTH and 2 * factor * size <= MOST_BYTES:
+            factor *= 2
+        return growing, factor, self.sides[0].shape[self.sides[0].summed]
 
     def _place(self, growing: int, length: int) -> int | None:
         """The dimension of the grid along which tiles lie side by side, and which says nothing else."""
@@ -175,7 +202,7 @@ class _Retiling:
             array, along = array.owner.operands[0], kept[along]
         return (array if array in self.kernel.params else None), along
 
-    def _built(self, growing: int, factor: int, place: int, shorter: int) -> Kernel:
+    def _built(self, growing: int, factor: int, place: int, depth: int, shorter: int, gpu: bool) -> Kernel:
         old = self.kernel
         body = Region([p.type for p in old.params])
         mapping: dict[Value, Value] = dict(zip(old.params, body.args, strict=True))
@@ -191,19 +218,22 @@ class _Retiling:
         array, at = mapping[self.store.operands[0]], [mapping[v] for v in self.store.operands[2:]]
         wide, adds = scalar_of(t.dtype), self._adds(self.store.operands[0])
         # Where copies do not add, the sum begins with what is there: beside it, registers hold nothing else at the end.
-        total = b.zero(TileType(wide, tuple(shape))) if adds else b.loaded(array, at, tuple(shape), wide)
+        at_end = adds or not gpu
+        total = b.zero(TileType(wide, tuple(shape))) if at_end else b.loaded(array, at, tuple(shape), wide)
         region = Region([int32, total.type])
         b.region = region
         mapping[self.loop.regions[0].args[0]] = region.args[0]
         self._copy(b, self.loop.regions[0].ops, mapping)
-        tiles = [self._loaded(b, k, growing, factor, mapping, region.args[0]) for k in (0, 1)]
+        tiles = [self._loaded(b, k, growing, factor, depth, mapping, region.args[0]) for k in (0, 1)]
         one = b.const(1.0, scalar_of(t.dtype))
         b.emit(Yield, [b.one(TileMatmul, [*tiles, region.args[1], one, one])])
         b.region = body
         rounds = b.one(S.Mul, [mapping[self.loop.operands[1]], b.const(shorter, int32)])
         bounds = [b.const(0, int32), rounds, b.const(1, int32)]
         (total,) = b.emit(For, [*bounds, total], None, [region])
-        if adds:
+        if not gpu:
+            b.add_to(array, total, at, True)
+        elif adds:
             b.add_alone(array, total, at)
         else:
             b.store(array, total, at)
@@ -221,13 +251,20 @@ class _Retiling:
                 b.region.append(clone_op(op, mapping))
 
     def _loaded(
-        self, b: SumBuilder, k: int, growing: int, factor: int, mapping: dict[Value, Value], index: Value
+        self,
+        b: SumBuilder,
+        k: int,
+        growing: int,
+        factor: int,
+        depth: int,
+        mapping: dict[Value, Value],
+        index: Value,
     ) -> Value:
         """An operand of the product, of its new shape."""
         side, shape = self.sides[k], self.sides[k].shape
         array, zero, *at = (mapping[v] for v in side.load.operands)
-        shape[side.summed] = DEPTH
-        at[side.summed] = b.one(S.Mul, [index, b.const(DEPTH, int32)])
+        shape[side.summed] = depth
+        at[side.summed] = b.one(S.Mul, [index, b.const(depth, int32)])
         if k == growing:
             shape[1 - side.summed] *= factor
         attrs = {**side.load.attrs, "shape": tuple(shape)}

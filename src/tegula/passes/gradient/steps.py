@@ -19,6 +19,8 @@ from tegula.types import ArrayType, BufType, DType, element_bytes, to_numpy
 
 BUSY = 4
 """Blocks for each multiprocessor that keep a GPU busy."""
+BLOCKS_OF_CORE = 4
+"""For each core at least, before blocks get more than one tile: some cores may be slower than others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class Step:
     """One launch of an adjoint. `known`: the parameters of the adjoint kernel, which extents may be values of. `grid`:
     its blocks, in each dimension; None: the grid of the forward launch. `counts`: int32 arguments that follow those of
     the adjoint kernel, `partials`: arrays that follow them. `shared`: what is launched instead where the grid would
-    leave a device idle; `wide`: on a GPU, where larger tiles would not."""
+    leave a device idle; `wide`: where fewer blocks would not."""
 
     kernel: Kernel
     known: tuple[Value, ...]
@@ -90,11 +92,12 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class Merged:
     """A step whose blocks own several tiles each, some of them perhaps beyond the last one: that is the same where the
-    elements that all tiles cover are no less than the length of the array."""
+    elements that all tiles cover are no less than the length of the array. `for_gpu`: which devices it is for."""
 
     step: Step
     covered: Extent
     length: Extent
+    for_gpu: bool
 
 
 def kept_of_loops(kernel: Kernel) -> dict[tuple[str, int], int]:
@@ -130,12 +133,13 @@ def known_to_host(value: Value) -> bool:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A launch of the forward kernel: its dimensions, the adjoint's arguments by parameter, and how many blocks keep
-    the device busy."""
+    the device busy. `cores`: of a CPU; results do not depend on them."""
 
     dims: Sequence[int]
     arguments: Mapping[Value, Any]
     busy: int
     is_gpu: bool = False
+    cores: int = 1
 
     def number(self, extent: Extent) -> int:
         """The number that an extent is; not negative."""
@@ -168,20 +172,26 @@ class Launch:
         """What is launched for a step."""
         if step.grid is None:
             return (step,)
-        if step.wide is not None and self.is_gpu and self._fits(step.wide):
+        fits = step.wide is not None and self._fits(step.wide)
+        if step.wide is not None and fits and self.is_gpu:
             return (step.wide.step,)
-        if not step.shared:
-            return (step,)
-        blocks, divided = math.prod(self.numbers(step.grid)), self.numbers(step.shared[0].grid or ())
-        large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in step.shared for p in s.partials)
-        useful = 2 * blocks <= self.busy and blocks < math.prod(divided)
-        return step.shared if useful and not large else (step,)
+        if step.shared and self._idles(step.grid, step.shared):
+            return step.shared
+        return (step.wide.step,) if step.wide is not None and fits else (step,)
+
+    def _idles(self, grid: Sequence[Extent], shared: Sequence[Step]) -> bool:
+        """Whether a grid leaves the device idle, and shares would not."""
+        blocks, divided = math.prod(self.numbers(grid)), self.numbers(shared[0].grid or ())
+        large = any(math.prod(self.numbers(p.shape)) >= 2**31 for s in shared for p in s.partials)
+        return 2 * blocks <= self.busy and blocks < math.prod(divided) and not large
 
     def _fits(self, wide: Merged) -> bool:
-        """Whether larger tiles hold nothing that is not to be added up, and are enough for the device: three for four
-        multiprocessors."""
+        """Whether larger tiles are for this device, hold nothing that is not to be added up, and are enough: three for
+        four multiprocessors."""
+        blocks = math.prod(self.numbers(wide.step.grid or ()))
+        enough = 4 * BUSY * blocks >= 3 * self.busy if self.is_gpu else blocks >= BLOCKS_OF_CORE * self.cores
         covers = self.number(wide.covered) >= self.number(wide.length)
-        return covers and 4 * BUSY * math.prod(self.numbers(wide.step.grid or ())) >= 3 * self.busy
+        return wide.for_gpu == self.is_gpu and enough and covers
 
 
 def _facts(arguments: Mapping[Value, Any]) -> tuple[tuple[Value, Any], ...]:

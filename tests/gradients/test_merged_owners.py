@@ -1,0 +1,97 @@
+"""Owners of several tiles on CPUs: the same bits as owners of one, whatever the number of cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+pytestmark = pytest.mark.cpu
+T = 32
+
+
+def product_kernel(left: bool, right: bool) -> Any:
+    """A new kernel of a product whose left and right operands lie transposed, or not."""
+
+    @tg.kernel
+    def product(rounds: int, a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
+        i, j = tg.tid()
+        total = tg.tile_zeros(shape=(T, T), dtype=c.dtype)
+        for k in range(rounds):
+            if tg.static(left):
+                x = tg.tile_transpose(tg.tile_load(a, shape=(T, T), offset=(k * T, i * T)))
+            else:
+                x = tg.tile_load(a, shape=(T, T), offset=(i * T, k * T))
+            if tg.static(right):
+                y = tg.tile_transpose(tg.tile_load(b, shape=(T, T), offset=(j * T, k * T)))
+            else:
+                y = tg.tile_load(b, shape=(T, T), offset=(k * T, j * T))
+            tg.tile_matmul(x, y, total)
+        tg.tile_store(c, total, offset=(i * T, j * T))
+
+    return product
+
+
+def gradients(
+    turned: tuple[bool, bool],
+    data: list[np.ndarray],
+    g: np.ndarray,
+    cores: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[list[np.ndarray], list[str]]:
+    """Those of both operands, added to ones, and the names of the kernels that were launched."""
+    monkeypatch.setenv("TEGULA_NUM_THREADS", str(cores))
+    kernel = product_kernel(*turned)
+    a, b = (tg.array(x.T.copy() if t else x, requires_grad=True) for x, t in zip(data, turned, strict=True))
+    c = tg.zeros(g.shape, dtype=a.dtype, requires_grad=True)
+    for leaf in (a, b):
+        leaf.grad.fill_(1.0)
+    with tg.Tape() as tape:
+        rounds, *grid = (-(-n // T) for n in (data[0].shape[1], *g.shape))
+        tg.launch_tiled(kernel, grid, inputs=[rounds, a, b], outputs=[c], block_dim=32)
+    tape.backward(grads={c: g})
+    found = [x.grad.numpy().T if t else x.grad.numpy() for x, t in zip((a, b), turned, strict=True)]
+    launched = next(iter(kernel.adjoints.values())).launched
+    return found, [part.name.removeprefix("product_adjoint") for part in launched]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("turned", "wide"),
+    [
+        ((False, False), ["_of_adj_a_wide", "_of_adj_b_wide", ""]),
+        ((False, True), ["_of_adj_a", "_of_adj_b_wide", ""]),
+        ((True, False), ["_of_adj_a_wide", "_of_adj_b", ""]),
+        ((True, True), ["_of_adj_a_wide", "_of_adj_b_wide", ""]),
+    ],
+)
+@pytest.mark.parametrize("size", [(256, 256, 256), (170, 230, 290)])
+def test_as_owners_of_one_tile(
+    turned: tuple[bool, bool],
+    wide: list[str],
+    size: tuple[int, int, int],
+    dtype: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the product of a gradient has an operand that lies transposed, blocks own several tiles."""
+    rng, (m, k, n) = np.random.default_rng(1), size
+    a, b, g = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
+    few, names = gradients(turned, [a, b], g, 1, monkeypatch)
+    assert names == wide
+    many, names = gradients(turned, [a, b], g, 100, monkeypatch)
+    assert names == [name.removesuffix("_wide") for name in wide]
+    wanted = [g.astype(np.float64) @ b.T + 1.0, a.T.astype(np.float64) @ g + 1.0]
+    for x, y, z in zip(few, many, wanted, strict=True):
+        np.testing.assert_array_equal(x, y)
+        np.testing.assert_allclose(x, z, rtol=1e-4, atol=1e-4)
+
+
+def test_shares_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares change the order of sums: they are taken whatever the number of cores."""
+    data = [np.ones((96, 96), np.float32) for _ in range(2)]
+    for cores in (1, 100):
+        _, names = gradients((False, False), data, data[0], cores, monkeypatch)
+        assert any(name.endswith("_in_shares") for name in names)
