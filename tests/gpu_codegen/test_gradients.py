@@ -105,6 +105,28 @@ def test_what_clears_a_gradient_may_start_before_the_owners_end() -> None:
     assert text.index(let) < text.index("st.global") and text.rindex("st.global") < text.index(wait)
 
 
+def test_owners_of_products_of_transposes_are_products() -> None:
+    """The gradient of an operand that the forward kernel loads and transposes is a sum of products too."""
+    tm, tn, tk = 128, 256, 64
+
+    @tg.kernel
+    def linear(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
+        i, j = tg.tid()
+        total = tg.tile_zeros(shape=(tm, tn), dtype=tg.float32)
+        for k in range(a.shape[1] // tk):
+            x = tg.tile_load(a, shape=(tm, tk), offset=(i * tm, k * tk))
+            y = tg.tile_load(b, shape=(tn, tk), offset=(j * tn, k * tk))
+            tg.tile_matmul(x, tg.tile_transpose(y), total)
+        tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * tm, j * tn))
+
+    found = compiled(linear, [(512, 512)] * 3, (512 // tm, 512 // tn), 256)
+    for which in ("a", "b"):
+        owner, wide = (found[f"linear_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
+        for text in (owner, wide):
+            assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
+        assert "cp.reduce.async.bulk.tensor" in wide and "st.global" not in wide, "added by copies"
+
+
 @tg.kernel
 def softmax(x: tg.array2d[tg.bfloat16], y: tg.array2d[tg.bfloat16]):
     i = tg.tid()
