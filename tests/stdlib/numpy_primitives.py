@@ -169,6 +169,7 @@ def fits(x: Any, annotation: str) -> bool:
 def install() -> Any:
     """The library's `tg`, filled."""
     tg.fma, tg.where, tg.min, tg.max = fma, where, picked(True), picked(False)
+    tg._never_above = lambda x, limit: ~(x > x.dtype.type(limit))
     tg.bitcast = lambda x, to: bitcast(x, to.dtype)
     for name in ("sqrt", "floor", "ceil", "trunc", "rint", "abs", "isnan", "isinf", "isfinite", "copysign"):
         setattr(tg, name, getattr(np, name))

@@ -290,6 +290,10 @@ def _float_floor_divide(code: Code, op: Op, dtype: DType, xs: list[str], width: 
     return _intrinsic("floor")(code, op, dtype, [quotient], width)
 
 
+def _not_above(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
+    return code.emit(f"fcmp ule {register_type(dtype, width)} {xs[0]}, {xs[1]}")
+
+
 def _classify(code: Code, op: Op, dtype: DType, xs: list[str], width: int) -> str:
     t = register_type(dtype, width)
     if op.attrs["test"] == "isnan":
@@ -385,10 +389,11 @@ _FLOAT: dict[type[Op], Rule] = {
     S.Rint: _intrinsic("roundeven"),
     S.Fma: _intrinsic("fma"),
     S.Cmp: _compare,
+    S.NeverAbove: _not_above,
     S.Classify: _classify,
 }
 # What 16- and 8-bit floats are spared: rounding where it changes nothing, or the whole way through float32.
-_TO_BOOL = frozenset({S.Cmp, S.Classify})
+_TO_BOOL = frozenset({S.Cmp, S.NeverAbove, S.Classify})
 _EXACT = frozenset({S.Min, S.Max, S.Floor, S.Ceil, S.Trunc, S.Rint})
 _SIGN_BIT = frozenset({S.Neg, S.Abs, S.CopySign})
 

@@ -149,6 +149,12 @@ for _name in ("isnan", "isinf", "isfinite"):
     _classifier(_name)
 
 
+@public("_never_above")
+def never_above(b: OpBuilder, x: Operand, limit: Operand) -> Operand:
+    """Whether the compiler knows that x is at most `limit`, or NaN. For the library."""
+    return b.elementwise(S.NeverAbove, [x, limit])
+
+
 @public("fma")
 def fma(b: OpBuilder, x: Operand, y: Operand, z: Operand) -> Operand:
     """x * y + z, rounded once."""

@@ -536,6 +536,24 @@ class Cmp(Elementwise):
             return COMPARISONS[attrs["pred"]](a, b)
 
 
+class NeverAbove(Elementwise):
+    """Whether the compiler knows that a is never above b, for any a that there may be here; a NaN is not. It says no
+    where it does not know, so that what is chosen by it must have the same bits either way."""
+
+    __slots__ = ()
+    NAME = "never_above"
+    KINDS = "f"
+
+    @classmethod
+    def result_type(cls, operand: ElementType) -> ElementType:
+        return with_scalar(operand, bool_)
+
+    @staticmethod
+    def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
+        """For the a at hand, so that running a kernel as it is written tries both choices."""
+        return ~Cmp.ref({"pred": "gt"}, *operands)
+
+
 class Select(TileOp):
     """`a` where the condition holds, else `b`; both are evaluated."""
 

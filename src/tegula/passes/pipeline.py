@@ -10,6 +10,7 @@ from tegula.passes.complete_products import complete_products
 from tegula.passes.contract_fma import contract_fma
 from tegula.passes.delay_releases import delay_releases
 from tegula.passes.promote_buffers import promote_buffers
+from tegula.passes.prove_bounds import prove_bounds
 from tegula.passes.release_stages import release_stages
 from tegula.passes.simplify import simplify
 from tegula.passes.split_lanes import split_lanes
@@ -27,13 +28,13 @@ def check(kernel: Kernel) -> None:
 
 def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
     """What every target shares: cooperation is checked, objects become values, popped tiles are released, arithmetic is
-    simplified and fused."""
+    simplified, chosen by what is known of its operands, and fused."""
     check(kernel)
     promote_buffers(kernel)
     passed("promote_buffers", kernel, observe)
     raise_all(release_stages(kernel))
     passed("release_stages", kernel, observe)
-    for step in (simplify, contract_fma):
+    for step in (simplify, prove_bounds, contract_fma):
         step(kernel)
         passed(step.__name__, kernel, observe)
 

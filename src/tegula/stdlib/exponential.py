@@ -30,6 +30,15 @@ ROUND_BITS_32 = 0x4B400000
 ROUND_BITS_64 = 0x4338000000000000
 SHIFTED_32 = ROUND_32 + 2 * 127
 """Does the same, and adds twice the bias of exponents."""
+SPARE = 25
+"""By so many powers of 2 the polynomial is smaller where results are not large: 2**k times as much is a normal number
+for every k that is needed, and one product gives the result, rounded once where it is subnormal too."""
+SMALL = 2.0**-SPARE
+LOW_SHIFTED_32 = ROUND_32 + 127 + SPARE
+"""Adding this rounds, and adds the bias of exponents and the power that the polynomial lacks."""
+SMALL_EXP_32, SMALL_EXP2_32, SMALL_EXP10_32 = (
+    tuple(c * SMALL for c in known) for known in (EXP_32, EXP2_32, EXP10_32)
+)
 EXPONENT_32 = 0xFF << 23
 """The bits of a number's exponent."""
 INVERSE_LN2 = 1.4426950408889634
@@ -135,12 +144,35 @@ def _exp_of_sum(x: float64, more: float64):
 
 
 @func
+def _times_low_power(p: float32, shifted: int32):
+    """p * 2**(k + SPARE), rounded once, or NaN if p is: k + 127 + SPARE in the low nine bits, within 1 .. 254. Fused
+    with nothing that follows."""
+    return tg.fma(p, tg.bitcast(shifted << 23, tg.float32), 0.0)
+
+
+@func
 def exp(x: float32):
     """e to the power x."""
+    return tg.where(tg._never_above(x, 71.0), tg._low_exp(x), tg._any_exp(x))
+
+
+@func
+def _any_exp(x: float32):
     near = tg._clamped(x, -104.0, 89.0)
     t = tg.fma(near, INVERSE_LN2, SHIFTED_32)
     p = tg._exp_tail(near, t - SHIFTED_32)
     return tg._times_power(p, tg.bitcast(t, tg.int32))
+
+
+@func
+def _low_exp(x: float32):
+    """The same for x <= 71, with fewer instructions."""
+    near = tg.where(x < -104.0, -104.0, x)
+    t = tg.fma(near, INVERSE_LN2, LOW_SHIFTED_32)
+    n = t - LOW_SHIFTED_32
+    r = tg.fma(-n, LN2_32[1], tg.fma(-n, LN2_32[0], near))
+    p = tg.fma(r, tg.fma(r, tg._poly4(r, *SMALL_EXP_32), SMALL), SMALL)
+    return tg._times_low_power(p, tg.bitcast(t, tg.int32))
 
 
 @func
@@ -153,6 +185,19 @@ def exp(x: float64):  # noqa: F811
 @func
 def exp2(x: float32):
     """2 to the power x."""
+    return tg.where(tg._never_above(x, 102.0), tg._low_exp2(x), tg._any_exp2(x))
+
+
+@func
+def _low_exp2(x: float32):
+    near = tg.where(x < -150.0, -150.0, x)
+    t = near + LOW_SHIFTED_32
+    r = near - (t - LOW_SHIFTED_32)
+    return tg._times_low_power(tg.fma(r, tg._poly5(r, *SMALL_EXP2_32), SMALL), tg.bitcast(t, tg.int32))
+
+
+@func
+def _any_exp2(x: float32):
     near = tg._clamped(x, -151.0, 129.0)
     t = near + SHIFTED_32
     r = near - (t - SHIFTED_32)
@@ -172,6 +217,20 @@ def exp2(x: float64):  # noqa: F811
 @func
 def exp10(x: float32):
     """10 to the power x."""
+    return tg.where(tg._never_above(x, 30.0), tg._low_exp10(x), tg._any_exp10(x))
+
+
+@func
+def _low_exp10(x: float32):
+    near = tg.where(x < -45.3, -45.3, x)
+    t = tg.fma(near, LOG2_10, LOW_SHIFTED_32)
+    n = t - LOW_SHIFTED_32
+    r = tg.fma(-n, LOG10_2_32[1], tg.fma(-n, LOG10_2_32[0], near))
+    return tg._times_low_power(tg.fma(r, tg._poly5(r, *SMALL_EXP10_32), SMALL), tg.bitcast(t, tg.int32))
+
+
+@func
+def _any_exp10(x: float32):
     near = tg._clamped(x, -45.3, 38.7)
     t = tg.fma(near, LOG2_10, SHIFTED_32)
     n = t - SHIFTED_32
