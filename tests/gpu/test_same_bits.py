@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 from agreement import same_bits
-from measured import CASES, FEW, HARD, MANY, STRIDE, applied, numbers, operands
+from measured import CASES, FEW, HARD, KNOWN, LIMITS, MANY, STRIDE, applied, numbers, operands
 
 import tegula as tg
 
 
-def compare(name: str, *drawn: list[np.ndarray]) -> None:
-    """The function of each of these lists of operands."""
+def compare(name: str, *drawn: list[np.ndarray], written: str = "") -> None:
+    """The function of each of these lists of operands, or of what is `written`."""
     for arguments in drawn:
         with tg.ScopedDevice("cpu"):
-            wanted = applied(name, arguments)
+            wanted = applied(name, arguments, written)
         with tg.ScopedDevice("cuda:0"):
-            found = applied(name, arguments)
+            found = applied(name, arguments, written)
         same_bits(found, wanted, name)
 
 
@@ -38,3 +38,9 @@ def test_hard_arguments(name: str, kind: Any) -> None:
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.second])
 def test_the_whole_of_float32(name: str) -> None:
     compare(name, *([x] for x in numbers(STRIDE)))
+
+
+@pytest.mark.parametrize("written", KNOWN)
+@pytest.mark.parametrize("name", LIMITS)
+def test_arguments_known_not_to_be_large(name: str, written: str) -> None:
+    compare(name, *([x] for x in numbers(STRIDE)), written=written.format(limit=LIMITS[name]))

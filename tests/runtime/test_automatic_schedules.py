@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -101,3 +102,14 @@ def test_the_timed_attention_has_roles(driver: PretendDriver, kernel: Any) -> No
     arrays = [tg.empty((2, 256, 128), tg.bfloat16, device="cuda:0") for _ in range(4)]
     tg.launch_tiled(kernel, (2, 2), [*arrays, 0.1], block_dim=kernels.THREADS)
     assert kernel.compiled[-1].spill_bytes == 0 and "automatic schedule: fetch" in kernel.explain()
+
+
+@pytest.mark.slow
+def test_exponentials_of_a_softmax_take_one_power_of_two(driver: PretendDriver) -> None:
+    """Nothing is above the maximum that is subtracted: the exponents of all results are those of one float, and are not
+    cut in halves."""
+    arrays = [tg.empty((2, 256, 128), tg.bfloat16, device="cuda:0") for _ in range(4)]
+    tg.launch_tiled(kernels.EXACT_ATTENTION, (2, 2), [*arrays, 0.1], block_dim=kernels.THREADS)
+    text = kernels.EXACT_ATTENTION.ptx()
+    assert len(re.findall(r"shl\.b32\s+%r\d+, %r\d+, 23;", text)) >= 64
+    assert not re.findall(r"and\.b32\s+%r\d+, %r\d+, 2139095040;", text)

@@ -89,6 +89,12 @@ HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 """Arguments, for float32 and float64, that longer searches found to be the hardest, or once beyond the promise."""
 
 
+LIMITS = {"exp": 71.0, "exp2": 102.0, "exp10": 30.0}
+"""Up to where a function takes fewer instructions, if it is known that its argument is not above it."""
+KNOWN = "-tg.abs(a0[i])", "tg.min(a0[i], {limit})"
+"""Arguments of which it is known."""
+
+
 def arguments(ranges: tuple[Range, ...], kind: Any, count: int, seed: int) -> np.ndarray:
     """A third of random bits and a third of numbers close to the ends of ranges and to 0; the rest evenly drawn."""
     rng = np.random.default_rng(seed)
@@ -105,14 +111,14 @@ def arguments(ranges: tuple[Range, ...], kind: Any, count: int, seed: int) -> np
     return chosen[np.isfinite(chosen)]
 
 
-def applied(name: str, operands: list[np.ndarray]) -> np.ndarray:
-    """tg.<name> of the operands, by a compiled kernel."""
+def applied(name: str, operands: list[np.ndarray], written: str = "") -> np.ndarray:
+    """tg.<name> of the operands, by a compiled kernel; or of what is `written`, in which they are a0[i] and a1[i]."""
     names = [f"a{i}" for i in range(len(operands))]
     text = "\n".join(
         [
             f"def kernel({''.join(f'{n}: tg.array[T], ' for n in names)}y: tg.array[T]):",
             "    i = tg.tid()",
-            f"    y[i] = tg.{name}({', '.join(f'{n}[i]' for n in names)})",
+            f"    y[i] = tg.{name}({written or ', '.join(f'{n}[i]' for n in names)})",
         ]
     )
     dtype = KINDS[operands[0].dtype.type][0]
