@@ -243,7 +243,7 @@ def _spread(kernel: Kernel) -> tuple[Value, Value] | None:
             if (
                 not isinstance(op, FloorDiv | Mod)
                 or op.operands[0] is not index
-                or op.operands[1] is not columns
+                or not same_value(op.operands[1], columns)
             ):
                 return None
             places[op.result] = tid.results[0 if isinstance(op, FloorDiv) else 1]
