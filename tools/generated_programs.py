@@ -1,5 +1,5 @@
 """Run generated programs by the thousand, on any device: results against the interpreter, or gradients against finite
-differences.
+differences and derivatives in forward mode.
 
 Usage: python tools/generated_programs.py [--gradients] [--device cuda:0] [--first SEED] [--count N] [--jobs N]
                                           [--seconds N] [--into FILE]

@@ -1,10 +1,12 @@
-"""A generated kernel's gradients against finite differences."""
+"""A generated kernel's gradients against finite differences and against derivatives in forward mode."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
+from forward import compare
 from smooth_programs import BLOCK, CELLS, SmoothProgram
 
 import tegula as tg
@@ -12,6 +14,8 @@ import tegula as tg
 TRIP_COUNTS = (0, 1, 2, 17)
 STABLE, AGREED = 2e-4, 1e-3
 """Differences of two step sizes must agree this well to be a measure, and the gradient with them this well."""
+EXACT = 1e-9
+"""The gradient must agree this well with the derivative in forward mode, where values do that well."""
 
 
 def build(program: SmoothProgram) -> Any:
@@ -24,22 +28,39 @@ def build(program: SmoothProgram) -> Any:
     return tg.kernel(source=program.text)(space["kernel"])
 
 
-def check(program: SmoothProgram, directions: int = 2) -> dict[int, str]:
-    """What came of each trip count: "right", "wrong: ...", "unstable" where differences say nothing, or the code of the
-    error by which the gradient was refused."""
+def check(
+    program: SmoothProgram, directions: int = 2, forward: Collection[int] = TRIP_COUNTS
+) -> dict[int, str]:
+    """What came of each trip count: "right", "wrong: ...", "unstable" where nothing can be said because the kernel
+    magnifies rounding, or the code of the error by which the gradient was refused. `forward`: the trip counts that also
+    run in forward mode."""
     kernel, out = build(program), {}
     for n in TRIP_COUNTS:
         try:
-            out[n] = _compared(kernel, n, directions)
+            out[n] = _by_differences(kernel, n, directions)
+            if n in forward and not out[n].startswith("wrong"):
+                out[n] = _in_forward_mode(kernel, n) or out[n]
         except tg.CompileError as error:
             out[n] = error.CODE
     return out
 
 
-def _compared(kernel: Any, n: int, directions: int) -> str:
-    rng = np.random.default_rng(n)
+def _arrays(rng: np.random.Generator) -> tuple[tg.array, tg.array]:
     a = tg.array(rng.uniform(-1, 1, (8, 20)), dtype=tg.float64, requires_grad=True)
-    y = tg.zeros((2, CELLS), dtype=tg.float64, requires_grad=True)
+    return a, tg.zeros((2, CELLS), dtype=tg.float64, requires_grad=True)
+
+
+def _in_forward_mode(kernel: Any, n: int) -> str:
+    """ "right", "wrong: ...", or nothing where the interpreter already has other values than the compiled kernel."""
+    sides = compare(kernel, (2, BLOCK), [n, *_arrays(np.random.default_rng(n))], BLOCK)
+    if sides.error <= EXACT:
+        return "right"
+    return "" if sides.apart > EXACT else f"wrong: {sides}"
+
+
+def _by_differences(kernel: Any, n: int, directions: int) -> str:
+    rng = np.random.default_rng(n)
+    a, y = _arrays(rng)
     base = a.numpy().copy()
     verdict = "right"
     for _ in range(directions):

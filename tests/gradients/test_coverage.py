@@ -180,11 +180,7 @@ ELEMENTWISE = {
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> None:
     op, f = ELEMENTWISE[name], getattr(tg, name)
-    points = [
-        at
-        for at in itertools.product(NUMBERS, repeat=op.ARITY)
-        if not UNDEFINED.get(name, lambda *_: False)(*at)
-    ]
+    points = points_of(name)
     args = [tg.array(column, dtype=D, requires_grad=True) for column in zip(*points, strict=True)]
     y = tg.zeros(len(points), dtype=D, requires_grad=True)
     n = len(points)
@@ -198,6 +194,12 @@ def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> N
     found = np.stack([a.grad.numpy() for a in args], axis=1)
     wanted = np.array([wanted_derivatives(op, name, at) for at in points])
     np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-8, err_msg=str(points))
+
+
+def points_of(name: str) -> list[tuple[float, ...]]:
+    """Where an op has a derivative."""
+    undefined = UNDEFINED.get(name, lambda *_: False)
+    return [at for at in itertools.product(NUMBERS, repeat=ELEMENTWISE[name].ARITY) if not undefined(*at)]
 
 
 def by_threads_1(f: Any) -> Any:

@@ -45,7 +45,7 @@ def run(
     LaunchError for arguments that do not fit; after all blocks, the first OutOfBounds, KernelAssertion,
     DivisionByZero or BrokenPromise; DivergentCooperativeOp at once."""
     values = arguments(kernel, args, dims, block_dim)
-    _run_blocks(kernel, values, dims, Machine, print_line, debug)
+    run_blocks(kernel, values, dims, Machine, print_line, debug)
 
 
 def run_lowered(
@@ -64,7 +64,7 @@ def run_lowered(
     DataRace where threads of a block touch the same bytes in no fixed order."""
     values = arguments(kernel, args, dims, block_dim)
     block = Block(kernel, values, Spread(layouts, places, threads))
-    _run_blocks(kernel, values, dims, block.machine, print_line)
+    run_blocks(kernel, values, dims, block.machine, print_line)
 
 
 def arguments(
@@ -100,7 +100,7 @@ def threads(kernel: Kernel) -> int:
 MakeMachine = Callable[[int, Mask, Report, int, Sequence[np.ndarray]], Machine]
 
 
-def _run_blocks(
+def run_blocks(
     kernel: Kernel,
     values: Sequence[RunValue],
     dims: Sequence[int],

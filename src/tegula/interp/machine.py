@@ -19,6 +19,7 @@ from tegula.types import (
     ArrayType,
     BufType,
     DType,
+    ElementType,
     MatType,
     TileType,
     VecType,
@@ -109,7 +110,15 @@ class Machine:
         """One element, in every lane."""
         return np.broadcast_to(x, (self.lanes, *np.shape(x))).copy()
 
+    def elements(self, count: int, present: Mask) -> Machine:
+        """Lanes that are the elements of a tile, for a region that runs once for each."""
+        return Machine(count, present, self.report, self.block)
+
     # Memory -------------------------------------------------------------------------------------------------
+
+    def zeros(self, t: ElementType, *shape: int) -> np.ndarray:
+        """Elements of a type, all 0."""
+        return np.zeros((*shape, *element_shape(t)), to_numpy(scalar_of(t)))
 
     def new_buffer(self, op: Op) -> RunValue:
         """The memory of `buf.new`, holding its tile."""
@@ -118,7 +127,7 @@ class Machine:
     def new_stack(self, op: Op) -> RunValue:
         """An empty stack."""
         t = stack_type(op.attrs["type"])
-        return Stack(np.zeros((t.capacity, *element_shape(t.dtype)), to_numpy(scalar_of(t.dtype))))
+        return Stack(self.zeros(t.dtype, t.capacity))
 
     def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:
         """Called for each access of elements by lanes, which touch array[at], lane by lane."""
@@ -141,12 +150,16 @@ class Machine:
             raise DivergentCooperativeOp(op.loc, op=op.NAME)
         if self.report.debug and isinstance(op, Div | FloorDiv | Mod):
             self.check_division(op, mask)
-        handler = HANDLERS.get(op.NAME)
-        out = handler(self, op, mask) if handler is not None else self.by_reference(op, cls)
+        out = self.meaning(op, cls, mask)
         if len(op.results) == 1:
             self.env[op.results[0]] = out
         elif op.results:
             self.env.update(zip(op.results, out, strict=True))  # type: ignore[arg-type]
+
+    def meaning(self, op: Op, cls: type[TileOp], mask: Mask) -> RunValue:
+        """Do what an op says; its result, or a tuple of several."""
+        handler = HANDLERS.get(op.NAME)
+        return handler(self, op, mask) if handler is not None else self.by_reference(op, cls)
 
     def check_division(self, op: Op, mask: Mask) -> None:
         """Report a lane that divides an integer by zero."""

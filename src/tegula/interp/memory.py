@@ -14,7 +14,6 @@ from tegula.ir import Op, Value
 from tegula.ops import scalar
 from tegula.ops.base import element
 from tegula.ops.buffer import buffer_type
-from tegula.types import element_shape, scalar_of, to_numpy
 
 Combine = Callable[..., np.ndarray]
 
@@ -60,8 +59,7 @@ def accesses(
 
 
 def _load(m: Machine, op: Op, mask: Mask) -> np.ndarray:
-    t = element(op.results[0].type)
-    out = np.zeros((m.lanes, *element_shape(t)), to_numpy(scalar_of(t)))
+    out = m.zeros(element(op.results[0].type), m.lanes)
     for array, lanes, at in accesses(m, op, op.operands[0], op.operands[1:], mask):
         out[lanes] = array[at]
     return out

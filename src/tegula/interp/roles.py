@@ -23,7 +23,7 @@ from tegula.interp.tiles import window
 from tegula.ir import Op, Value
 from tegula.ops.roles import WARP, PipeRelease, ends, pipe_type, waiting
 from tegula.source import Location
-from tegula.types import DType, MatType, TileType, VecType, to_numpy
+from tegula.types import DType, MatType, TileType, VecType
 
 
 class Connected:
@@ -224,14 +224,14 @@ class RoleMachine(Machine):
 
 
 @handles("roles")
-def run_roles(m: Machine, op: Op, mask: Mask) -> None:
+def run_roles(m: Machine, op: Op, mask: Mask, make: type[RoleMachine] = RoleMachine) -> None:
     for value, x in m.env.items():
         if isinstance(x, Connected):
             x.connect(op, value)
     crew = Crew(m.report.kernel.name, m.block, op.attrs["names"])
     bodies: list[Callable[[], Any]] = []
     for role, (region, (first, warps)) in enumerate(zip(op.regions, op.attrs["warps"], strict=True)):
-        machine = RoleMachine(m, role, crew, first * WARP, warps * WARP)
+        machine = make(m, role, crew, first * WARP, warps * WARP)
         for operand in (v for inner in region.walk() for v in inner.operands):
             if operand in m.env:
                 machine.env[operand] = machine.own(operand, m.env[operand])
@@ -249,7 +249,7 @@ def role_machine(m: Machine, op: Op) -> RoleMachine:
 def run_new(m: Machine, op: Op, mask: Mask) -> Any:
     t = pipe_type(op.attrs["type"])
     assert isinstance(t.dtype, DType)
-    return Pipe(op.results[0].name, np.zeros((t.stages, *t.shape), to_numpy(t.dtype)))
+    return Pipe(op.results[0].name, m.zeros(t.dtype, t.stages, *t.shape))
 
 
 @handles("pipe.load")

@@ -11,7 +11,7 @@ from tegula.interp.machine import Machine, Mask, handles
 from tegula.interp.memory import UPDATES, inside_tile, update
 from tegula.ir import Op, Region, Value
 from tegula.ops.tile import TileArgReduce, TileSlice
-from tegula.types import TileType, element_shape, scalar_of, to_numpy
+from tegula.types import TileType
 
 
 def tile_of(value: Value) -> TileType:
@@ -39,7 +39,7 @@ def fill_absent(m: Machine, t: TileType, tile: np.ndarray) -> np.ndarray:
 @handles("tile.empty")
 def run_empty(m: Machine, op: Op, mask: Mask) -> Any:
     t = op.attrs["type"]
-    return np.zeros((*t.shape, *element_shape(t.dtype)), to_numpy(scalar_of(t.dtype)))
+    return m.zeros(t.dtype, *t.shape)
 
 
 @handles("tile.fill_absent", "tile.mark_partial")
@@ -121,8 +121,7 @@ def run_elements(
     """Run a region once per element: args are [n, *element_shape]."""
     n = len(args[0])
     mask = np.ones(n, np.bool_) if present is None else present
-    machine = Machine(n, mask, m.report, m.block)
-    return machine.region(region, args, mask)[0]
+    return m.elements(n, mask).region(region, args, mask)[0]
 
 
 @handles("tile.map")

@@ -1,0 +1,361 @@
+"""Derivatives in forward mode: the interpreter runs a kernel once and carries a tangent beside each float.
+
+A float is a complex number here, its value the real part and its tangent the imaginary one. Ops that move floats,
+choose among them or add them up do the same to both, so the interpreter runs them as they are. The other ops on floats,
+and the functions of the library, have their slopes in tables below, taken from calculus and not from adjoints. What is
+in no table is an error.
+
+A launch takes the state of all its arrays to another, J is the derivative of that, and an adjoint launch turns the
+gradients w after it into those before it, J^T w. So <w, J v> = <J^T w, v> for all v and w, up to rounding: `compare`
+measures both sides."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import log, pi, sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.exceptions import ComplexWarning
+
+import tegula as tg
+from tegula.errors import InternalError
+from tegula.interp.launch import arguments, run_blocks
+from tegula.interp.machine import HANDLERS, Machine, Mask
+from tegula.interp.roles import RoleMachine, run_roles
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.lang.kernel import trace
+from tegula.ops.base import TileOp
+from tegula.ops.convert import convert
+from tegula.ops.gradient import has_adjoint
+from tegula.ops.linear import TileMatmul
+from tegula.runtime.array import SPECIALISATIONS
+from tegula.runtime.launch import plan
+from tegula.runtime.library import library
+from tegula.runtime.resolve import overlaps, specialisation
+from tegula.types import ArrayType, ElementType, TileType, is_element, scalar_of, to_numpy
+
+# Slopes ---------------------------------------------------------------------------------------------------------------
+
+Slopes = Callable[..., tuple[Any, ...]]
+"""The derivative of a function of numbers by each of them, given all of them."""
+
+
+def _of_extreme(x: np.ndarray, y: np.ndarray, first: np.ndarray) -> tuple[Any, ...]:
+    """The extreme itself; half of each of two equal ones; a NaN loses."""
+    part = np.where(x == y, 0.5, (first | np.isnan(y)) * 1.0)
+    return part, 1.0 - part
+
+
+def _of_copysign(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
+    return np.sign(x) * np.copysign(1.0, y), 0.0
+
+
+OPS: dict[str, Slopes] = {
+    "add": lambda x, y: (1.0, 1.0),
+    "sub": lambda x, y: (1.0, -1.0),
+    "mul": lambda x, y: (y, x),
+    "div": lambda x, y: (1.0 / y, -x / y / y),
+    "fma": lambda x, y, z: (y, x, 1.0),
+    "min": lambda x, y: _of_extreme(x, y, x < y),
+    "max": lambda x, y: _of_extreme(x, y, x > y),
+    "neg": lambda x: (-1.0,),
+    "abs": lambda x: (np.sign(x),),
+    "sqrt": lambda x: (0.5 / np.sqrt(x),),
+    "fast.exp2": lambda x: (np.exp2(x) * log(2),),
+    "copysign": _of_copysign,
+    "floordiv": lambda x, y: (0.0, 0.0),
+    **dict.fromkeys(("floor", "ceil", "trunc", "rint"), lambda x: (0.0,)),
+}
+"""Of the ops on floats; at kinks what docs/gradients.md says."""
+
+
+def _of_pow(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
+    by_base = np.where(y == 0.0, 0.0, y * np.power(x, y - 1.0))
+    return by_base, np.where(x > 0.0, np.power(x, y) * np.log(np.where(x > 0.0, x, 1.0)), 0.0)
+
+
+def _of_hypot(x: np.ndarray, y: np.ndarray) -> tuple[Any, ...]:
+    size = np.hypot(x, y)
+    size = np.where(size == 0.0, 1.0, size)
+    return x / size, y / size
+
+
+def _of_erfinv(x: np.ndarray) -> tuple[Any, ...]:
+    """The quantile q of the normal distribution says where erf is x: at q / sqrt(2)."""
+    q = np.vectorize(NormalDist().inv_cdf, otypes=[float])(0.5 + 0.5 * x)
+    return (sqrt(pi) / 2.0 * np.exp(0.5 * q * q),)
+
+
+FUNCTIONS: dict[str, Slopes] = {
+    "exp": lambda x: (np.exp(x),),
+    "exp2": lambda x: (np.exp2(x) * log(2),),
+    "exp10": lambda x: (np.power(10.0, x) * log(10),),
+    "expm1": lambda x: (np.exp(x),),
+    "sinh": lambda x: (np.cosh(x),),
+    "cosh": lambda x: (np.sinh(x),),
+    "tanh": lambda x: (1.0 / np.cosh(x) ** 2,),
+    "log": lambda x: (1.0 / x,),
+    "log2": lambda x: (1.0 / x / log(2),),
+    "log10": lambda x: (1.0 / x / log(10),),
+    "log1p": lambda x: (1.0 / (1.0 + x),),
+    "cbrt": lambda x: (1.0 / (3.0 * np.cbrt(x) ** 2),),
+    "sin": lambda x: (np.cos(x),),
+    "cos": lambda x: (-np.sin(x),),
+    "tan": lambda x: (1.0 / np.cos(x) ** 2,),
+    "asin": lambda x: (1.0 / np.sqrt((1.0 - x) * (1.0 + x)),),
+    "acos": lambda x: (-1.0 / np.sqrt((1.0 - x) * (1.0 + x)),),
+    "atan": lambda x: (1.0 / (1.0 + x * x),),
+    "erf": lambda x: (2.0 / sqrt(pi) * np.exp(-x * x),),
+    "erfc": lambda x: (-2.0 / sqrt(pi) * np.exp(-x * x),),
+    "erfinv": _of_erfinv,
+    "pow": _of_pow,
+    "hypot": _of_hypot,
+    "mod": lambda x, y: (1.0, -np.trunc(x / y)),
+    "atan2": lambda y, x: (x / (x * x + y * y), -y / (x * x + y * y)),
+}
+"""Of the library's functions that have derivatives of their own."""
+
+LINEAR = frozenset({
+    *("select", "vec.make", "vec.splat", "vec.extract", "vec.insert"),
+    *("array.load", "array.store", "array.atomic", "array.view", "array.shape"),
+    *("buf.new", "buf.read", "buf.write", "buf.view", "buf.reshape", "buf.get", "buf.set", "buf.update"),
+    *("tile.full", "tile.empty", "tile.arange", "tile.load", "tile.store", "tile.atomic", "tile.map"),
+    *("tile.fill_absent", "tile.mark_partial", "tile.broadcast", "tile.reshape", "tile.permute", "tile.slice"),
+    *("tile.extract", "tile.gather", "tile.concat", "tile.reduce", "tile.scan", "tile.matmul_wait"),
+    *("tile.from_lanes", "tile.to_lanes", "tile.from_thread", "lane.uniform", "lanes"),
+    *("yield", "if", "for", "while"),
+    *("pipe.new", "pipe.load", "pipe.push", "pipe.pop", "pipe.release"),
+})  # fmt: skip
+"""Ops that do to tangents what they do to values; those with regions leave the rest to the ops in them."""
+DISCRETE = frozenset({"cmp", "classify", "bitcast", "tile.argreduce", "print", "print.tile", "assert"})
+"""Ops that look at values only, and whose results have no tangent."""
+
+
+# The machine ----------------------------------------------------------------------------------------------------------
+
+
+def paired(value: np.ndarray, tangent: Any) -> np.ndarray:
+    """Floats and their tangents. (A product with 1j would make NaNs of infinities.)"""
+    out = np.empty(np.shape(value), np.complex128)
+    out.real, out.imag = value, tangent
+    return out
+
+
+def moved(slope: Any, tangent: np.ndarray) -> np.ndarray:
+    """What a tangent becomes; one that is 0 stays so, however steep the slope."""
+    return np.where(tangent == 0.0, 0.0, slope * tangent)
+
+
+def numbers_of(t: Any) -> ElementType:
+    """The type of a value's elements."""
+    return t if is_element(t) else t.dtype
+
+
+class Tangents(Machine):
+    """Lanes whose floats have tangents."""
+
+    def zeros(self, t: ElementType, *shape: int) -> np.ndarray:
+        made = super().zeros(t, *shape)
+        return made.astype(np.complex128) if scalar_of(t).is_float else made
+
+    def elements(self, count: int, present: Mask) -> Machine:
+        return Tangents(count, present, self.report, self.block)
+
+    def meaning(self, op: Op, cls: type[TileOp], mask: Mask) -> Any:
+        out = self.with_tangents(op, cls, mask)
+        if len(op.results) == 1:
+            return self.floats(op.results[0], out)
+        return tuple(self.floats(v, x) for v, x in zip(op.results, out or (), strict=True))
+
+    def floats(self, value: Value, x: Any) -> Any:
+        """What an op made from no floats has no tangents yet."""
+        t = value.type
+        if isinstance(t, TileType) or is_element(t):
+            return x.astype(np.complex128) if has_adjoint(t) and x.dtype != np.complex128 else x
+        return x
+
+    def with_tangents(self, op: Op, cls: type[TileOp], mask: Mask) -> Any:
+        if op.NAME in RULES:
+            return RULES[op.NAME](self, op, mask)
+        if op.NAME in LINEAR or not any(has_adjoint(v.type) for v in op.operands):
+            return super().meaning(op, cls, mask)
+        if op.NAME in DISCRETE:
+            return self.by_values(op, cls, mask)
+        if op.NAME not in OPS:
+            raise InternalError(f"{op.loc}: {op.NAME} has no tangent")
+        return self.by_slopes(self.by_values(op, cls, mask), OPS[op.NAME], [self.env[v] for v in op.operands])
+
+    def plain(self, value: Value) -> np.ndarray:
+        """The values alone, in their own type."""
+        x = self.env[value]
+        return x.real.astype(to_numpy(scalar_of(numbers_of(value.type)))) if x.dtype == np.complex128 else x
+
+    def by_slopes(self, value: np.ndarray, slopes: Slopes, xs: Sequence[np.ndarray]) -> np.ndarray:
+        if not any(x.imag.any() for x in xs):
+            return value
+        found = slopes(*(x.real for x in xs))
+        return paired(value, sum(moved(s, x.imag) for s, x in zip(found, xs, strict=True)))
+
+    def by_values(self, op: Op, cls: type[TileOp], mask: Mask) -> Any:
+        """What the op is for operands without tangents."""
+        kept = {v: self.env[v] for v in op.operands}
+        self.env.update((v, self.plain(v)) for v in op.operands)
+        out = super().meaning(op, cls, mask)
+        self.env.update(kept)
+        return out
+
+
+class TangentRole(Tangents, RoleMachine):
+    """The lanes of one role, whose floats have tangents."""
+
+
+def _cast(m: Tangents, op: Op, mask: Mask) -> Any:
+    """Rounding is not seen; what becomes an integer loses its tangent."""
+    (x,) = op.operands
+    to = op.attrs["to"]
+    value = convert(m.plain(x), to_numpy(to))
+    return paired(value, m.env[x].imag) if to.is_float and has_adjoint(x.type) else value
+
+
+def _product(m: Tangents, op: Op, mask: Mask) -> Any:
+    """alpha * a @ b + beta * c, by the rule for products."""
+    tiles, factors = op.operands[:3], op.operands[3:]
+    value = TileMatmul.ref(op.attrs, *map(m.plain, tiles), *(m.plain(v)[0] for v in factors), rank=2)
+    if not has_adjoint(op.operands[0].type):
+        return value
+    a, b, c, alpha, beta = (m.group(v) for v in op.operands)
+    terms = [
+        (alpha.imag, a.real @ b.real),
+        (alpha.real, a.imag @ b.real + a.real @ b.imag),
+        (beta.imag, c.real),
+        (beta.real, c.imag),
+    ]
+    return paired(value, sum(factor * part for factor, part in terms))
+
+
+def _call(m: Tangents, op: Op, mask: Mask) -> Any:
+    """A function of the library, by its slopes; one of the user's, by the derivative that the user gave it."""
+    body, rule = op.regions
+    args = [m.plain(v) for v in op.operands]
+    made = _alone(m, body, args, mask)
+    xs = [m.env[v] for v in op.operands if has_adjoint(v.type)]
+    slopes = FUNCTIONS.get(op.attrs["name"])
+    if slopes is not None:
+        return m.by_slopes(made[0], slopes, xs)
+    floats = [k for k, v in enumerate(op.results) if has_adjoint(v.type)]
+    out = [paired(x, 0.0) if k in floats else x for k, x in enumerate(made)]
+    for k in floats:
+        for at in np.ndindex(made[k].shape[1:]):
+            seeds = {i: np.zeros_like(made[i]) for i in floats}
+            seeds[k][(slice(None), *at)] = 1.0
+            grown = _alone(m, rule, [*args, *made, *seeds.values()], mask)
+            parts = [moved(g, x.imag).reshape(m.lanes, -1) for g, x in zip(grown, xs, strict=True)]
+            out[k].imag[(slice(None), *at)] = np.concatenate(parts, axis=1).sum(1)
+    return out[0] if len(out) == 1 else tuple(out)
+
+
+def _alone(m: Machine, function: Region, args: Sequence[np.ndarray], mask: Mask) -> list[Any]:
+    """What a function of elements makes of values without tangents."""
+    return Machine(m.lanes, m.present, m.report, m.block).region(function, args, mask)
+
+
+def _atomic(m: Tangents, op: Op, mask: Mask) -> Any:
+    """Sums are linear. Extremes are for floats without a gradient."""
+    if has_adjoint(op.operands[0].type) and op.attrs["op"] not in ("add", "sub", "exch"):
+        raise InternalError(f"{op.loc}: {op.NAME} {op.attrs['op']} has no tangent")
+    return HANDLERS[op.NAME](m, op, mask)
+
+
+def _roles(m: Tangents, op: Op, mask: Mask) -> None:
+    run_roles(m, op, mask, TangentRole)
+
+
+RULES: dict[str, Callable[[Tangents, Op, Mask], Any]] = {
+    **{"cast": _cast, "tile.matmul": _product, "call": _call, "roles": _roles},
+    **dict.fromkeys(("array.atomic", "tile.atomic", "buf.update"), _atomic),
+}
+"""Ops that take more than a table entry."""
+
+
+# Launches -------------------------------------------------------------------------------------------------------------
+
+
+def differentiable(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_dim: int) -> Kernel:
+    """The IR that an adjoint is made of, as it was traced: functions with a derivative of their own are calls in it."""
+    packed = [pack(value) for pack, value in zip(kernel.packers, args, strict=True)]
+    found = [SPECIALISATIONS[number] for number, _ in packed]
+    wanted = specialisation(found, plan(tuple(dims), block_dim).launch, overlaps(tuple(args)))
+    return trace(
+        kernel.definition, wanted.types, wanted.launch, wanted.access, library(), differentiable=True
+    )
+
+
+def forward(
+    kernel: Any, args: Sequence[Any], tangents: Sequence[Any], dims: Sequence[int], block_dim: int
+) -> tuple[list[Any], list[Any]]:
+    """The arrays after a launch and their tangents, given those before it (None: 0). Arguments stay as they are."""
+    made = differentiable(kernel, args, dims, block_dim)
+    plain = [np.array(a.numpy()) if isinstance(a, tg.array) else a for a in args]
+    values = arguments(made, plain, dims, block_dim)
+    for k, (p, x) in enumerate(zip(made.params, values, strict=True)):
+        if has_adjoint(p.type):
+            values[k] = paired(x.astype(np.float64), 0.0 if tangents[k] is None else tangents[k])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ComplexWarning)
+        run_blocks(made, values, tuple(dims), Tangents, lambda line: None)
+    kept = [has_adjoint(p.type) and isinstance(p.type, ArrayType) for p in made.params]
+    return [x.real if k else x for k, x in zip(kept, values, strict=True)], [
+        x.imag if k else None for k, x in zip(kept, values, strict=True)
+    ]
+
+
+@dataclass
+class Sides:
+    """<w, J v> and <J^T w, v>, the size of the terms that they are sums of, and by how much the values of the two runs
+    differ at most, in parts of the largest one."""
+
+    forward: float
+    reverse: float
+    size: float
+    apart: float
+
+    @property
+    def error(self) -> float:
+        return abs(self.forward - self.reverse) / (self.size or 1.0)
+
+    def __str__(self) -> str:
+        return f"{self.forward:.17g} forward, {self.reverse:.17g} in reverse, terms sum to {self.size:.3g}"
+
+
+def compare(kernel: Any, dims: Sequence[int], args: Sequence[Any], block_dim: int, seed: int = 0) -> Sides:
+    """Both sides along random v and w, for the arrays that have gradients; arguments stay as they are."""
+    rng = np.random.default_rng(seed)
+    own = [tg.clone(a) if isinstance(a, tg.array) else a for a in args]
+    active = {k: a.numpy().shape for k, a in enumerate(args) if isinstance(a, tg.array) and a.requires_grad}
+    v = {k: rng.standard_normal(shape) for k, shape in active.items()}
+    grads = {k: tg.array(rng.standard_normal(s), dtype=args[k].grad.dtype) for k, s in active.items()}
+    w = {k: wide(g) for k, g in grads.items()}
+    values, jv = forward(kernel, own, [v.get(k) for k in range(len(args))], dims, block_dim)
+    adjoint = [grads.get(k) for k in range(len(args))]
+    tg.launch(kernel, dims, own, [], adjoint, [], adjoint=True, block_dim=block_dim, record_tape=False)
+    tg.launch(kernel, dims, own, [], block_dim=block_dim, record_tape=False)
+    terms = [
+        np.concatenate([(x[k] * y[k]).reshape(-1) for k in active])
+        for x, y in ((w, jv), ({k: wide(g) for k, g in grads.items()}, v))
+    ]
+    ahead, back = (float(t.sum()) for t in terms)
+    size = max(float(np.abs(t).sum()) for t in terms)
+    return Sides(ahead, back, size, max(_apart(wide(own[k]), values[k]) for k in active))
+
+
+def wide(a: tg.array) -> np.ndarray:
+    return a.numpy().astype(np.float64)
+
+
+def _apart(x: np.ndarray, y: np.ndarray) -> float:
+    different = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.abs(x - y))
+    return float(different.max(initial=0.0)) / max(float(np.nanmax(np.abs(x), initial=0.0)), 1e-300)

@@ -1,0 +1,233 @@
+"""Adjoints against derivatives in forward mode, to the last digits: <w, J v> = <J^T w, v>."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import test_coverage
+import test_library
+import test_loops
+import test_roles_put_together as with_roles
+from cases import CASES, D
+from forward import DISCRETE, FUNCTIONS, LINEAR, OPS, RULES, compare
+
+import tegula as tg
+from tegula.errors import InternalError
+from tegula.kernels import gemm
+from tegula.kernels.shapes import Tile
+from tegula.ops.base import REGISTRY, TileOp
+from tegula.ops.scalar import Sqrt
+from tegula.runtime.library import library
+
+EXACT, SINGLE = 1e-14, 1e-7
+"""How far both sides may be apart, in parts of the sizes of what they are sums of: float64 and float32."""
+
+
+def check(kernel: Any, dims: Any, args: Any, block_dim: int, within: float = EXACT) -> None:
+    sides = compare(kernel, dims, args, block_dim)
+    assert sides.error <= within, str(sides)
+    assert sides.apart <= 1e3 * within, "the compiled kernel computes something else"
+
+
+def random(*shape: int, dtype: Any = D, low: float = -1.0, high: float = 1.0) -> Any:
+    data = np.random.default_rng(shape).uniform(low, high, shape)
+    return tg.array(data, dtype=dtype, requires_grad=True)
+
+
+# Ops ------------------------------------------------------------------------------------------------------------------
+
+
+def test_every_op_has_a_tangent() -> None:
+    """And so has every function of the library; what has none is an error, not a 0."""
+    known = {*OPS, *LINEAR, *DISCRETE, *RULES}
+    assert sorted(known - set(REGISTRY)) == []
+    adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not TileOp.adjoint}
+    assert sorted(adjoints - known - test_coverage.NO_OPERANDS) == []
+    derivatives = {name[1:-8] for name in library() if name.startswith("_") and name.endswith("_adjoint")}
+    assert sorted(derivatives ^ set(FUNCTIONS)) == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ops(name: str) -> None:
+    """test_coverage.py: gradients flow through every operand of every op in these kernels."""
+    case = CASES[name]
+    inputs, output = case.arguments()
+    check(case.kernel, case.dims, [*inputs, output], case.block)
+
+
+@pytest.mark.parametrize("name", test_coverage.ELEMENTWISE)
+def test_negative_tied_and_zero_points(name: str) -> None:
+    op = REGISTRY[name]
+    points = test_coverage.points_of(name)
+    args = [tg.array(column, dtype=D, requires_grad=True) for column in zip(*points, strict=True)]
+    by_threads = (test_coverage.by_threads_1, test_coverage.by_threads_2, test_coverage.by_threads_3)
+    kernel = by_threads[len(args) - 1](getattr(tg, name))
+    check(kernel, (len(points),), [*args, tg.zeros(len(points), dtype=D, requires_grad=True)], 32)
+
+
+@pytest.mark.parametrize("name", [*test_library.ONE, *test_library.TWO])
+def test_functions_of_the_library(name: str) -> None:
+    ranges = test_library.TWO.get(name) or (test_library.ONE[name],)
+    args = test_library.inputs(*ranges)
+    kernel = (test_coverage.by_threads_1, test_coverage.by_threads_2)[len(args) - 1](getattr(tg, name))
+    check(kernel, (16,), [*args, tg.zeros(16, dtype=D, requires_grad=True)], 32)
+
+
+def test_fast_functions() -> None:
+    @tg.kernel
+    def kernel(x: tg.array[float], y: tg.array[float]):
+        i = tg.tid()
+        y[i] = tg.fast.exp2(x[i])
+
+    check(kernel, (16,), [random(16, dtype=float), random(16, dtype=float)], 32, SINGLE * 10)
+
+
+def test_casts() -> None:
+    """Values are rounded on the way, and gradients to the type of each value; tangents are not."""
+
+    @tg.kernel
+    def kernel(x: tg.array[D], z: tg.array[float], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = D(float(x[i])) * D(z[i]) + tg.floor(x[i]) * x[i] + D(int(7.0))
+
+    check(kernel, (16,), [random(16), random(16, dtype=float), random(16)], 32, SINGLE)
+
+
+@tg.func
+def doubled(x: D, v: tg.vec3d):
+    return x * v, x + v[0]
+
+
+@tg.func_grad(doubled)
+def tripled(x: D, v: tg.vec3d, g: tg.vec3d, h: D):
+    tg.adjoint[x] += 3.0 * tg.dot(g, v) * x + 2.0 * h
+    tg.adjoint[v] += 3.0 * x * g + tg.vec3d(h, 0.0, h)
+
+
+def test_functions_with_a_gradient_of_their_own() -> None:
+    """Their derivative is what the user says, whatever their bodies do."""
+
+    @tg.kernel
+    def kernel(x: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        a, b = doubled(x[i] * x[i], tg.vec3d(x[i], x[1], x[2]))
+        y[i] = tg.dot(a, a) * b
+
+    check(kernel, (8,), [random(8), random(8)], 8)
+
+
+def test_what_has_no_tangent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(OPS, "sqrt")
+    with pytest.raises(InternalError, match="sqrt has no tangent"):
+        test_negative_tied_and_zero_points("sqrt")
+
+
+def test_an_adjoint_that_is_a_little_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Sqrt.adjoint
+    monkeypatch.setattr(
+        Sqrt, "adjoint", lambda self, b, *grads: (b.scaled(*right(self, b, *grads), 1.0 + 1e-11),)
+    )
+    with pytest.raises(AssertionError, match="in reverse"):
+        test_negative_tied_and_zero_points("sqrt")
+
+
+# Kernels --------------------------------------------------------------------------------------------------------------
+
+LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
+    "recurrent": (test_loops.recurrent, (1, 32), lambda n: [random(8, 8), random(8, 4), n, random(8, 4)], 32),
+    "counted_by_lanes": (test_loops.counted_by_lanes, (8,), lambda n: [random(2, 8), n, random(8)], 4),
+    "until_small": (test_loops.until_small, (2, 8), lambda n: [random(2, 4), min(n, 3), random(8)], 8),
+    "counted_apart": (test_loops.counted_apart, (16,), lambda n: [random(2, 16), n, random(16)], 8),
+    "alike": (test_loops.alike_in_some_lanes, (2, 8), lambda n: [random(2, 8), n, random(16)], 8),
+    "changed_in_place": (test_loops.changed_in_place, (8,), lambda n: [random(2, 8), n, random(8)], 8),
+    "nested": (test_loops.nested, (1, 8), lambda n: [random(4, 8), n, random(4)], 8),
+    **{
+        kernel.name: (
+            kernel,
+            (2, 2, 32),
+            lambda n: [random(16, 8 * n), random(8 * n, 8), random(16, 8)],
+            32,
+        )
+        for kernel in (test_loops.reassigned, test_loops.pipelined)
+    },
+}
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 17])
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_branches_and_mutation(name: str, rounds: int) -> None:
+    kernel, dims, arguments, block = LOOPS[name]
+    check(kernel, dims, arguments(rounds), block)
+
+
+@tg.kernel
+def softmax(a: tg.array2d[D], b: tg.array2d[D]):
+    i = tg.tid()
+    t = tg.tile_load(a[i], 24)
+    e = tg.exp(t - tg.tile_max(t))
+    tg.tile_store(b[i], e * (1.0 / tg.tile_sum(e)))
+
+
+@tg.kernel
+def layernorm(a: tg.array2d[D], weight: tg.array[D], bias: tg.array[D], b: tg.array2d[D]):
+    i = tg.tid()
+    t = tg.tile_load(a[i], 24)
+    d = t - tg.tile_sum(t) / 24.0
+    scale = 1.0 / tg.sqrt(tg.tile_sum(d * d) / 24.0 + 1e-3)
+    tg.tile_store(b[i], d * scale * tg.tile_load(weight, 24) + tg.tile_load(bias, 24))
+
+
+@tg.kernel
+def attention(q: tg.array2d[D], k: tg.array2d[D], v: tg.array2d[D], out: tg.array2d[D], causal: bool):
+    """Tiles of eight queries and keys; the greatest score and the sum of a row follow the keys."""
+    i = tg.tid()
+    x = tg.tile_load(q, shape=(8, 4), offset=(i * 8, 0))
+    top = tg.tile_full(shape=(8, 1), value=-1e30, dtype=D)
+    total, acc = tg.tile_zeros(shape=(8, 1), dtype=D), tg.tile_zeros(shape=(8, 4), dtype=D)
+    rows = tg.tile_reshape(tg.tile_arange(8, dtype=int), shape=(8, 1)) + i * 8
+    for n in range(i + 1 if causal else k.shape[0] // 8):
+        s = tg.tile_zeros(shape=(8, 8), dtype=D)
+        tg.tile_matmul(x, tg.tile_transpose(tg.tile_load(k, shape=(8, 4), offset=(n * 8, 0))), s)
+        if causal:
+            columns = tg.tile_reshape(tg.tile_arange(8, dtype=int), shape=(1, 8)) + n * 8
+            s = tg.where(columns <= rows, s * 0.5, -tg.inf)
+        higher = tg.max(top, tg.tile_max(s, axis=1, keepdims=True))
+        p = tg.exp(s - tg.tile_broadcast(higher, shape=(8, 8)))
+        shrink = tg.exp(top - higher)
+        total = total * shrink + tg.tile_sum(p, axis=1, keepdims=True)
+        acc = acc * tg.tile_broadcast(shrink, shape=(8, 4))
+        tg.tile_matmul(p, tg.tile_load(v, shape=(8, 4), offset=(n * 8, 0)), acc)
+        top = higher
+    tg.tile_store(out, acc / tg.tile_broadcast(total, shape=(8, 4)), offset=(i * 8, 0))
+
+
+def test_norms() -> None:
+    check(softmax, (3, 32), [random(3, 24), random(3, 24)], 32)
+    check(layernorm, (3, 32), [random(3, 24), random(24), random(1, 24)[0], random(3, 24)], 32)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal: bool) -> None:
+    q, k, v, out = (random(24, 4, low=-2.0 - n) for n in range(4))
+    check(attention, (3, 32), [q, k, v, out, causal], 32)
+
+
+@pytest.mark.parametrize("transposed, swapped, activation", [(False, False, "silu"), (True, True, "gelu")])
+def test_the_librarys_product(transposed: bool, swapped: bool, activation: str) -> None:
+    """With roles, in blocks that take tiles in turn."""
+    finish = gemm.Epilogue(tg.float32, True, False, True, activation, True)
+    kernel = gemm.product(tg.float32, Tile(64, 64, 32, 2, 1, swapped=swapped), transposed, finish)
+    a, b, bias, c = (
+        random(*s, dtype=float) for s in ((70, 40), (66, 40) if transposed else (40, 66), (66,), (70, 66))
+    )
+    check(kernel, (2, 256), [a, b, bias, 0.5, 0.25, c], 256, SINGLE)
+
+
+def test_roles() -> None:
+    a, b, c = random(32, 16, dtype=float), random(16, 48, dtype=float), random(32, 48, dtype=float)
+    check(with_roles.product, (2, 3, 256), [2, a, b, c], 256, SINGLE)
+    check(with_roles.persistent, (4, 256), [2, a, b, c], 256, SINGLE)
+    x, w, y = random(5, 24, dtype=float), random(8, dtype=float), random(5, 24, dtype=float)
+    check(with_roles.three_in_a_row, (5, 128), [x, w, y], 128, SINGLE)
