@@ -14,7 +14,8 @@ import numpy as np
 
 
 class Order:
-    """Of one launch of one block. `blind`: what makes no order, "warp" or "mbarrier", to see what would be found."""
+    """Of one launch of one block. `blind`: what makes no order, meetings of a "warp" or of a "block", or an "mbarrier",
+    to see what would be found."""
 
     def __init__(self, threads: int, blind: str = "") -> None:
         self.threads, self.blind = threads, blind
@@ -32,7 +33,7 @@ class Order:
 
     def meet(self, threads: Iterable[int], of_a_warp: bool) -> None:
         """Of all of a block, of some warps, or of one."""
-        if of_a_warp and self.blind == "warp":
+        if self.blind == ("warp" if of_a_warp else "block"):
             return
         all_ = list(threads)
         self.known[all_] = self.known[all_].max(0)

@@ -1,4 +1,5 @@
-"""One lane of a warp arrives for all of it: in the emitted code, what the others did is ordered by it."""
+"""In the emitted code every two accesses of shared memory have an order, lane by lane: one lane of a warp arrives for all
+of it, and what the others did is ordered by it."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from gpu_code import lowered
 from lane_order import Order
 from simt import run_together
 
+import kernels
 import tegula as tg
 from tegula.codegen.gpu import GpuCode
 from tegula.dataclass import replace
@@ -128,3 +130,14 @@ def test_an_arrival_before_the_read_is_a_race() -> None:
     assert changed == 1
     order = order_of(replace(code, text=text), kernel, args)
     assert order.found
+
+
+@pytest.mark.parametrize("name", ["gather", "gemm", "joined", "softmax", "transposed", "tree"])
+def test_what_threads_of_a_block_share_has_an_order(name: str) -> None:
+    """It comes from the meetings of the block."""
+    launch = kernels.launches()[name]
+    code = lowered(launch.kernel, launch.args, launch.dims[:-1], launch.block_dim)
+    for blind, races in (("", False), ("block", True)):
+        order = Order(code.threads, blind)
+        run_together(code, launch.kernel, launch.args, launch.dims, 1, order)
+        assert order.written and bool(order.found) == races
