@@ -1,5 +1,5 @@
-"""In the emitted code every two accesses of shared memory have an order, lane by lane: one lane of a warp arrives for all
-of it, and what the others did is ordered by it."""
+"""In the emitted code every two accesses of shared memory have an order, lane by lane: one lane of a warp arrives for
+all of it, and what the others did is ordered by it."""
 
 from __future__ import annotations
 
