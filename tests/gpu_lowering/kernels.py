@@ -313,8 +313,7 @@ def launches() -> dict[str, Launch]:
         tiled(pipelined, [numbers(rng, 5, 256), tg.zeros((5, 256))], (1,), 256),
         tiled(published, line, rows, THREADS),
         tiled(in_turn, [numbers(rng, 128, 64), numbers(rng, 128, 64), tg.zeros((128, 128))], rows, THREADS),
-        # One block: of several, any may be the first to add.
-        tiled(before_atomics, [tg.zeros(1, **ints), whole[1]], (1,), THREADS),
+        tiled(before_atomics, [tg.zeros(1, **ints), whole[1]], rows, THREADS),
         tiled(joined, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
         tiled(on_a_grid, [numbers(rng, 4, 256), tg.zeros((2, 1024))], (1,), THREADS),
         tiled(off_the_grid, [numbers(rng, 4, 256), tg.zeros((1, 512))], (1,), THREADS),

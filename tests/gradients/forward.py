@@ -32,7 +32,7 @@ from tegula.ops.base import TileOp
 from tegula.ops.convert import convert
 from tegula.ops.gradient import has_adjoint
 from tegula.ops.linear import TileMatmul
-from tegula.runtime.array import SPECIALISATIONS
+from tegula.runtime.description import SPECIALISATIONS
 from tegula.runtime.launch import plan
 from tegula.runtime.library import library
 from tegula.runtime.resolve import overlaps, specialisation
