@@ -60,7 +60,7 @@ def test_loads_come_before_reductions() -> None:
 def test_not_before_what_may_write_the_array() -> None:
     a, b, c, d = rows(0, 1, 2, 3)
     kernel, _ = agrees(tiled(one_after_a_store, [a, b, c, d], (3,), 32))
-    assert order(kernel) == "llrsrs"
+    assert order(kernel) == "llrrss"
     kernel, _ = lowered(tiled(one_after_a_store, [a, b, b, d], (3,), 32))
     assert order(kernel) == "lrslrs"
 

@@ -53,10 +53,18 @@ def unspecified(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 @handles("group.reduce")
 def run_partial_reduce(m: Machine, op: Op, mask: Mask) -> Any:
-    t, made, axis = tile_of(op.operands[0]), tile_of(op.results[0]), op.attrs["axis"]
-    tile, rank = m.env[op.operands[0]], len(t.shape)
+    made = [_parts_reduced(m, op, k) for k in range(len(op.operands))]
+    return made if len(made) > 1 else made[0]
+
+
+def _parts_reduced(m: Machine, op: Op, which: int) -> np.ndarray:
+    """The parts of one of the results of `group.reduce`."""
+    operand, region = op.operands[which], op.regions[which]
+    axis, count = op.attrs["axes"][which], op.attrs["parts"][which]
+    t, made = tile_of(operand), tile_of(op.results[which])
+    tile, rank = m.env[operand], len(t.shape)
     element = tile.shape[rank:]
-    part = parts(group_machine(m, op).layouts[op.operands[0]], axis)
+    part = parts(group_machine(m, op).layouts[operand], axis)
     lines, part = (
         (tile.reshape(-1, 1, *element), part.reshape(-1))
         if axis is None
@@ -68,13 +76,13 @@ def run_partial_reduce(m: Machine, op: Op, mask: Mask) -> Any:
         there = here.reshape(-1) if axis is None else _line(here, axis)
     rest = lines.shape[1 : lines.ndim - len(element)]
     lines = lines.reshape(len(lines), -1, *element)
-    out = unspecified((op.attrs["parts"], *lines.shape[1:]), tile.dtype)
-    for k in range(op.attrs["parts"]):
+    out = unspecified((count, *lines.shape[1:]), tile.dtype)
+    for k in range(count):
         if (mine := there & (part == k)).any():
-            out[k] = fold(m, op.regions[0], lines[mine])
+            out[k] = fold(m, region, lines[mine])
     if axis is None:
         return out.reshape(*made.shape, *element)
-    return np.moveaxis(out.reshape(op.attrs["parts"], *rest, *element), 0, axis)
+    return np.moveaxis(out.reshape(count, *rest, *element), 0, axis)
 
 
 def _line(x: np.ndarray, axis: int) -> np.ndarray:

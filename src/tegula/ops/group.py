@@ -77,9 +77,10 @@ class Agree(TileOp):
 
 
 class PartialReduce(TileOp):
-    """What threads and warps can reduce on their own. Operand: tile; region and `axis` as in `tile.reduce`; attribute
-    `parts`: how many warps hold parts of one result. The reduced dimension then runs over the parts; of a whole
-    reduction the first does, the others are 1. `tile.reduce` of the result is that of the operand."""
+    """What threads and warps can reduce on their own, of several tiles at a time. Operands: tiles; for each a region
+    and, in the attributes `axes` and `parts`, the `axis` as in `tile.reduce` and how many warps hold parts of one
+    result. The reduced dimension then runs over the parts; of a whole reduction the first does, the others are 1.
+    `tile.reduce` of a result is that of its operand."""
 
     __slots__ = ()
     NAME = "group.reduce"
@@ -87,9 +88,12 @@ class PartialReduce(TileOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0], partial=True)
-        partial = tile.partial and attrs["axis"] is not None and attrs["axis"] != len(tile.shape) - 1
-        return [TileType(tile.dtype, parts_shape(tile.shape, attrs["axis"], attrs["parts"]), partial)]
+        made: list[Type] = []
+        for operand, axis, parts in zip(operands, attrs["axes"], attrs["parts"], strict=True):
+            tile = tile_type(operand, partial=True)
+            partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
+            made.append(TileType(tile.dtype, parts_shape(tile.shape, axis, parts), partial))
+        return made
 
 
 def parts_shape(shape: tuple[int, ...], axis: int | None, parts: int) -> tuple[int, ...]:

@@ -3,6 +3,8 @@ into what warps do alone and what they tell each other."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.layout import Layout, everywhere
 from tegula.ops import scalar as S
@@ -32,14 +34,19 @@ class _Converter:
 
     def region(self, region: Region) -> None:
         before, region.ops = region.ops, []
-        for op in before:
+        reduced: set[Op] = set()
+        for k, op in enumerate(before):
+            if op in reduced:
+                continue
             for nested in op.regions:
                 self.region(nested)
             build = Builder(region, op.loc)
             if isinstance(op, TileBroadcast):
                 self.broadcast(build, op)
             elif isinstance(op, TileReduce):
-                self.reduce(build, op)
+                beside = _beside(before[k:])
+                reduced.update(beside)
+                self.reduce(build, beside)
             elif isinstance(op, TileArgReduce):
                 self.argreduce(build, op)
             elif isinstance(op, TileAtomic) and op.result in self.used:
@@ -122,27 +129,40 @@ class _Converter:
         view = build.insert(BufView([buffer, *[zero] * len(t.shape)], [made], attrs)).result
         self.replaced[op.result] = self.read(build, view, wanted, op.result.name)
 
-    def reduce(self, build: Builder, op: TileReduce) -> None:
-        """In registers and by shuffles; where several warps hold parts of one result, once more over the parts."""
-        tile, axis, final = op.operands[0], op.attrs["axis"], self.layouts[op.result]
-        held, whole, bases = self.layouts[tile].parts(axis)
-        t = tile.type
-        assert isinstance(t, TileType)
-        if len(bases) > 1:
-            attrs = {"axis": axis, "parts": len(bases)}
-            made = PartialReduce.infer([t], attrs, [])
-            part = build.insert(PartialReduce([tile], made, attrs, [clone_region(op.regions[0], {})])).result
-            self.layouts[part] = held
-            tile = self.read(build, self.buffer(build, part), whole)
-            where = {"bases": tuple(bases), "extent": t.shape, "lanes": t.partial}
-        else:
-            where = {}
-        result = TileReduce([tile], [op.result.type], {**op.attrs, **where}, op.regions)
-        build.insert(result)
-        dims = range(len(t.shape)) if axis is None else (axis,)
-        self.layouts[result.result] = self.layouts[tile].without(dims, op.attrs["keepdims"])
-        result.result.name = op.result.name
-        self.replaced[op.result] = self.converted(build, result.result, final)
+    def reduce(self, build: Builder, ops: Sequence[TileReduce]) -> None:
+        """In registers and by shuffles; where several warps hold parts of one result, once more over the parts. The
+        threads meet once for reductions that stand side by side."""
+        cuts = [self.layouts[op.operands[0]].parts(op.attrs["axis"]) for op in ops]
+        several = [k for k, (_, _, bases) in enumerate(cuts) if len(bases) > 1]
+        tiles = [op.operands[0] for op in ops]
+        if several:
+            parts = self._partial(build, [ops[k] for k in several], [len(cuts[k][2]) for k in several])
+            for k, part in zip(several, parts, strict=True):
+                self.layouts[part] = cuts[k][0]
+            buffers = [self.buffer(build, part) for part in parts]
+            for k, buffer in zip(several, buffers, strict=True):
+                tiles[k] = self.read(build, buffer, cuts[k][1])
+        for k, (op, tile) in enumerate(zip(ops, tiles, strict=True)):
+            axis, t, where = op.attrs["axis"], op.operands[0].type, {}
+            assert isinstance(t, TileType)
+            if k in several:
+                where = {"bases": tuple(cuts[k][2]), "extent": t.shape, "lanes": t.partial}
+            own = Builder(build.region, op.loc)
+            result = own.insert(
+                TileReduce([tile], [op.result.type], {**op.attrs, **where}, op.regions)
+            ).result
+            dims = range(len(t.shape)) if axis is None else (axis,)
+            self.layouts[result] = self.layouts[tile].without(dims, op.attrs["keepdims"])
+            result.name = op.result.name
+            self.replaced[op.result] = self.converted(own, result, self.layouts[op.result])
+
+    def _partial(self, build: Builder, ops: Sequence[TileReduce], parts: Sequence[int]) -> list[Value]:
+        """What each warp knows of the results."""
+        tiles = [op.operands[0] for op in ops]
+        attrs = {"axes": tuple(op.attrs["axis"] for op in ops), "parts": tuple(parts)}
+        made = PartialReduce.infer([v.type for v in tiles], attrs, [])
+        regions = [clone_region(op.regions[0], {}) for op in ops]
+        return build.insert(PartialReduce(tiles, made, attrs, regions)).results
 
     def argreduce(self, build: Builder, op: Op) -> None:
         tile, final = op.operands[0], self.layouts[op.result]
@@ -183,3 +203,13 @@ class _Converter:
         buffer = self.buffer(build, index)
         line = build.insert(BufReshape([buffer], [BufType(int32, (1,), "shared")], {"shape": (1,)})).result
         return self.read(build, line, everywhere((1,), group_of(build.region, self.block_threads).threads))
+
+
+def _beside(ops: Sequence[Op]) -> list[TileReduce]:
+    """The reductions at the start of a list that need none of the others' results."""
+    found: list[TileReduce] = []
+    for op in ops:
+        if not isinstance(op, TileReduce) or any(o.result in op.operands for o in found):
+            break
+        found.append(op)
+    return found

@@ -20,6 +20,7 @@ from tegula.passes.lower_tiles import WARP, lower_tiles
 from tegula.passes.pipeline import Observer, gather_lanes, passed
 from tegula.passes.pipeline_loops import pipeline_loops
 from tegula.passes.place_shared import SharedMemory, place_shared
+from tegula.passes.reduce_together import reduce_together
 from tegula.passes.select_products import keep_operands, select_products
 from tegula.passes.settle_products import settle_products
 from tegula.passes.share_copies import share_copies
@@ -77,6 +78,9 @@ def for_gpu(
         passed("load_early", kernel, observe)
     pipeline_loops(kernel)
     passed("pipeline_loops", kernel, observe)
+    if not debug:
+        reduce_together(kernel, threads)
+        passed("reduce_together", kernel, observe)
     select_products(kernel, target, threads)
     check_copies(kernel, target)
     delay_waits(kernel)

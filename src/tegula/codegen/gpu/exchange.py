@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tegula.codegen.elements import is_straight, run_region
 from tegula.codegen.gpu.control import chosen, when
 from tegula.codegen.gpu.state import GpuState, Registers
 from tegula.codegen.scalar import Components, elementwise
 from tegula.codegen.text import constant, register_type
-from tegula.ir import Op, Region
+from tegula.dataclass import dataclass
+from tegula.ir import Op, Region, Value
 from tegula.layout import Layout
 from tegula.ops import scalar as S
 from tegula.types import DType, ElementType, TileType, bool_, int32, scalar_of
@@ -131,26 +132,50 @@ class _Reducer:
         return self.join(a, (other, its))
 
 
-def reduce(s: GpuState, op: Op, axis: int | None, checked: Callable[[int], str]) -> Registers:
-    """The tile reduced along `axis` (None: all) in registers and within warps. `checked`: whether a register holds an
+@dataclass(frozen=True, slots=True)
+class Reduction:
+    """A tile to be reduced along `axis` (None: all) by what a region combines. `checked`: whether a register holds an
     element."""
-    tile = op.operands[0]
-    t = tile.type
-    assert isinstance(t, TileType)
-    layout, held = s.layouts[tile], s.held[tile]
-    dims = set(range(len(t.shape)) if axis is None else (axis,))
-    reducer = _Reducer(s, op.regions[0], t.dtype)
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for r in range(layout.register_count):
-        at = tuple(0 if d in dims else i for d, i in enumerate(layout.register_offsets(r)))
-        groups.setdefault(at, []).append(r)
-    made: Registers = []
-    for registers in groups.values():
-        parts = _tree(reducer, [reducer.taken(held[r], checked(r)) for r in registers])
-        for by in lane_steps(layout, dims):
-            parts = reducer.across(parts, by)
-        made.append(parts[0])
-    return made
+
+    tile: Value
+    axis: int | None
+    region: Region
+    checked: Callable[[int], str]
+
+
+def reduced(s: GpuState, reductions: Sequence[Reduction]) -> list[Registers]:
+    """Tiles reduced in registers and within warps, all of them step by step: the threads of a warp tell each other
+    something for one while what they told for another is on its way."""
+    made: list[list[tuple[Components, str]]] = []
+    chains: list[tuple[_Reducer, list[int]]] = []
+    for one in reductions:
+        t, layout, held = one.tile.type, s.layouts[one.tile], s.held[one.tile]
+        assert isinstance(t, TileType)
+        dims = set(range(len(t.shape)) if one.axis is None else (one.axis,))
+        reducer = _Reducer(s, one.region, t.dtype)
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for r in range(layout.register_count):
+            at = tuple(0 if d in dims else i for d, i in enumerate(layout.register_offsets(r)))
+            groups.setdefault(at, []).append(r)
+        values = [[reducer.taken(held[r], one.checked(r)) for r in group] for group in groups.values()]
+        made.append([_tree(reducer, each) for each in values])
+        chains.append((reducer, lane_steps(layout, dims)))
+    for k in range(max(len(steps) for _, steps in chains)):
+        for at, (reducer, steps) in enumerate(chains):
+            if k < len(steps):
+                made[at] = [reducer.across(parts, steps[k]) for parts in made[at]]
+    return [[parts for parts, _ in each] for each in made]
+
+
+def partial_reduce(s: GpuState, op: Op) -> None:
+    def checked(tile: Value) -> Callable[[int], str]:
+        layout, t = s.layouts[tile], tile.type
+        assert isinstance(t, TileType)
+        return lambda r: s.holds(layout, r, t.partial)
+
+    each = zip(op.operands, op.attrs["axes"], op.regions, strict=True)
+    made = reduced(s, [Reduction(v, axis, region, checked(v)) for v, axis, region in each])
+    s.held.update(zip(op.results, made, strict=True))
 
 
 def _tree(reducer: _Reducer, values: list[tuple[Components, str]]) -> tuple[Components, str]:

@@ -451,8 +451,8 @@ class _Walk:
                 return s.holds(layout, r, t.partial)
             return self._part_there(op, layout, r)
 
-        made = exchange.reduce(s, op, op.attrs["axis"], checked)
-        s.held[op.result] = made
+        reduction = exchange.Reduction(tile, op.attrs["axis"], op.regions[0], checked)
+        (s.held[op.result],) = exchange.reduced(s, [reduction])
 
     def _part_there(self, op: Op, layout: Layout, r: int) -> str:
         """Whether the warps that gave a part had an element of it."""
@@ -467,12 +467,6 @@ class _Walk:
             elif at >= n:
                 return "false"
         return ok
-
-    def partial_reduce(self, op: Op) -> None:
-        s, tile = self.s, op.operands[0]
-        t, layout = tile.type, s.layouts[tile]
-        assert isinstance(t, TileType)
-        s.held[op.result] = exchange.reduce(s, op, op.attrs["axis"], lambda r: s.holds(layout, r, t.partial))
 
     # Buffers ---------------------------------------------------------------------------------------------------------
 
@@ -748,7 +742,7 @@ _RULES: dict[type[Op], Any] = {
     TileBroadcast: _Walk.broadcast,
     TileExtract: _Walk.extract,
     TileReduce: _Walk.reduce,
-    PartialReduce: _Walk.partial_reduce,
+    PartialReduce: _on_state(exchange.partial_reduce),
     PartialArgReduce: _on_state(exchange.arg_reduce),
     PartialScan: _on_state(exchange.partial_scan),
     AddPrefix: _on_state(exchange.add_prefix),

@@ -1,0 +1,88 @@
+"""Reductions that do not need each other's results stand side by side, so that the threads of a block meet once for all
+of them.
+
+A later one moves up to an earlier one, with what it needs, as long as the tiles that are then known at the same time
+fit in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tegula.ir import Kernel, Op, Region, Value
+from tegula.ops.group import RegisterProduct, SharedProduct
+from tegula.ops.roles import Roles
+from tegula.ops.tile import TileReduce
+from tegula.passes.overlap import array_root, writes
+from tegula.passes.promote_buffers import root
+from tegula.rewrite import uses
+from tegula.types import ArrayType, TileType, element_bytes
+
+MOST_BYTES = 256
+"""Of tiles that a thread knows earlier than before, and needs later too."""
+
+
+def reduce_together(kernel: Kernel, threads: int) -> None:
+    """Rewrite the kernel in place, unless it has roles or products, which need registers."""
+    if any(isinstance(op, Roles | SharedProduct | RegisterProduct) for op in kernel.walk()):
+        return
+    users = uses(kernel.body)
+    for region in {op.parent for op in kernel.walk() if isinstance(op, TileReduce)}:
+        for op in [op for op in region.ops if isinstance(op, TileReduce)] if region is not None else ():
+            _move_up(kernel, op, users, MOST_BYTES * threads)
+
+
+def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]], room: int) -> None:
+    """Move a reduction behind the first one that it can stand beside, if there is one before it."""
+    region = reduce.parent
+    assert region is not None
+    last = region.ops.index(reduce)
+    first, needed = _earliest(kernel, region, last)
+    if first == last or _held_longer([*needed, reduce], users) > room:
+        return
+    rest = [op for op in region.ops[first + 1 : last] if op not in needed]
+    region.ops[first : last + 1] = [*needed, region.ops[first], reduce, *rest]
+
+
+def _earliest(kernel: Kernel, region: Region, last: int) -> tuple[int, list[Op]]:
+    """The place of the first reduction that the one at `last` can stand beside, its own where there is none; and the
+    ops between the two that it needs, in order."""
+    first, between = last, list[Op]()
+    needed, wanted, sources = list[Op](), set(region.ops[last].operands), set[Value]()
+    for at in reversed(range(last)):
+        op = region.ops[at]
+        if wanted.intersection(op.results):
+            read = _read_only(op)
+            if read is None or isinstance(op, TileReduce):
+                break
+            needed.append(op)
+            wanted.update(op.operands)
+            sources |= read
+        elif writes(kernel, op, sources) or _is_of_copies(op):
+            break
+        elif isinstance(op, TileReduce):
+            first, between = at, needed[::-1]
+    return first, between
+
+
+def _read_only(op: Op) -> set[Value] | None:
+    """The arrays and buffers that an op reads; None where it does anything else."""
+    sources = set[Value]()
+    for inner in op.walk():
+        for effect in inner.effects():
+            if effect.kind != "read" or effect.value is None:
+                return None
+            is_array = isinstance(effect.value.type, ArrayType)
+            sources.add(array_root(effect.value) if is_array else root(effect.value))
+    return sources
+
+
+def _is_of_copies(op: Op) -> bool:
+    """Whether an op starts asynchronous copies or waits for them."""
+    return any(e.kind in ("issue", "arrive") for inner in op.walk() for e in inner.effects())
+
+
+def _held_longer(moved: Sequence[Op], users: dict[Value, list[tuple[Op, int]]]) -> int:
+    """The bytes of tiles that are made by ops which move up, and used by others; but for single elements."""
+    made = [r for op in moved for r in op.results if isinstance(r.type, TileType) and r.type.size > 1]
+    held = [r for r in made if any(user not in moved for user, _ in users.get(r, ()))]
+    return sum(r.type.size * element_bytes(r.type.dtype) for r in held)  # type: ignore[union-attr]

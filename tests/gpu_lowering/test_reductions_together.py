@@ -1,0 +1,88 @@
+"""Reductions that do not need each other stand side by side, and the threads of a block meet once for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from lowering import agrees, lowered, tiled
+
+import tegula as tg
+from tegula.ir import Kernel
+from tegula.ops.group import Barrier, PartialReduce
+
+WIDTH = 256
+
+
+@tg.kernel
+def two(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    i = tg.tid()
+    x = tg.tile_load(a[i], WIDTH)
+    s = tg.tile_sum(x * x)
+    tg.tile_store(c[i], x * s)
+    y = tg.tile_load(b[i], WIDTH)
+    tg.tile_store(b[i], y + tg.tile_max(x - y))
+
+
+@tg.kernel
+def one_of_the_other(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    i = tg.tid()
+    x = tg.tile_load(a[i], WIDTH)
+    y = x - tg.tile_max(x)
+    tg.tile_store(c[i], y / tg.tile_sum(y * y))
+
+
+@tg.kernel
+def after_a_store(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    i = tg.tid()
+    x = tg.tile_load(a[i], WIDTH)
+    tg.tile_store(c[i], x * tg.tile_sum(x))
+    tg.tile_store(b[i], x * tg.tile_max(tg.tile_load(c[i], WIDTH)))
+
+
+@tg.kernel
+def along_rows_and_whole(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    x = tg.tile_load(a, shape=(32, 32))
+    columns = tg.tile_sum(x, axis=0)
+    tg.tile_store(b[0], columns)
+    tg.tile_store(c[0], columns * tg.tile_max(x))
+
+
+@tg.kernel
+def long_rows(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    i = tg.tid()
+    x = tg.tile_load(a[i], 8192)
+    tg.tile_store(c[i], x * tg.tile_sum(x))
+    y = tg.tile_load(b[i], 8192) * 2.0
+    tg.tile_store(b[i], y * tg.tile_max(y))
+
+
+def rows(width: int = WIDTH) -> list[tg.array]:
+    seeds = map(np.random.default_rng, range(3))
+    return [tg.array(rng.integers(-4, 5, (2, width)).astype(np.float32)) for rng in seeds]
+
+
+def meetings(kernel: Kernel) -> tuple[list[int], int]:
+    """How many tiles each partial reduction has, and the number of barriers."""
+    reductions = [len(op.operands) for op in kernel.walk() if isinstance(op, PartialReduce)]
+    return reductions, sum(isinstance(op, Barrier) for op in kernel.walk())
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reductions", "barriers"),
+    [
+        (two, [2], 1),
+        (one_of_the_other, [1, 1], 2),
+        (after_a_store, [1, 1], 2),
+        (along_rows_and_whole, [2], 1),
+    ],
+)
+def test_independent_reductions_meet_once(kernel: tg.Kernel, reductions: list[int], barriers: int) -> None:
+    args = [tg.array(np.arange(1024.0, dtype=np.float32).reshape(32, 32)), *(tg.zeros((1, 32)) for _ in "bc")]
+    whole = kernel is along_rows_and_whole
+    made, _ = agrees(tiled(kernel, args if whole else rows(), (1,) if whole else (2,), 128))
+    assert meetings(made) == (reductions, barriers)
+
+
+def test_not_where_that_takes_many_registers() -> None:
+    made, _ = lowered(tiled(long_rows, rows(8192), (2,), 64))
+    assert meetings(made)[0] == [1, 1]
