@@ -149,3 +149,20 @@ def test_shares_are_as_many_as_a_device_holds_at_once() -> None:
         on_gpu = Launch((rows, block), {}, BUSY * multiprocessors, True).number(shares)
         assert 0.9 * held * multiprocessors < on_gpu <= held * multiprocessors
         assert Launch((rows, block), {}, 32).number(shares) == 32
+
+
+@pytest.mark.parametrize("is_gpu", [False, True])
+@pytest.mark.parametrize("rows", [1, 31, 33, 500])
+def test_each_block_is_in_one_share(rows: int, is_gpu: bool) -> None:
+    args = [tg.zeros(s, requires_grad=True) for s in ((rows, 64), 64, (rows, 64))]
+    step = steps_of(weighted, args, (rows, 32), 32)[0]
+    launch = Launch((rows, 32), {}, 32, is_gpu)
+    (shares,) = launch.numbers(step.grid)
+    length, total, lead, stride = launch.numbers(step.counts)
+    dealt = [
+        share * lead + k * stride
+        for share in range(shares)
+        for k in range(min(length, (total - share * lead + stride - 1) // stride))
+    ]
+    assert sorted(dealt) == list(range(rows))
+    assert stride == (shares if is_gpu else 1), "neighbours run at the same time on GPUs"

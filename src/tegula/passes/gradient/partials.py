@@ -22,6 +22,8 @@ from tegula.verify import verify
 
 ROWS, COLUMNS = 64, 32
 """The rows that a block adds up at a time, and the most columns."""
+NUMBERS = ("length", "total", "lead", "step")
+"""What a block is told of its share."""
 MOST_PER_LANE = 96
 """Elements of sums that a lane may hold from block to block."""
 REGISTERS, MOST_RESIDENT = 65536, 8
@@ -39,7 +41,7 @@ def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) ->
         return None
     blocks = tuple(Dim(k) for k in range(adjoint.launch.ndim - 1))
     held = _resident(adjoint.launch.block_dim, max(tile_of(op).size for op in found))
-    shares, length, total = (Share(blocks, (), what, held) for what in ("shares", "length", "total"))
+    shares, *numbers = (Share(blocks, (), what, held, True) for what in ("shares", *NUMBERS))
     partials = tuple(
         Partials(scalar_of(summed_in(tile_of(op).dtype)), (shares, tile_of(op).size)) for op in found
     )
@@ -51,7 +53,7 @@ def share_out(adjoint: Kernel, arrays: Sequence[Value], always: bool = False) ->
         summing(adjoint, [found[k] for k in some], shares, [partials[k] for k in some], [])
         for some in alike.values()
     ]
-    counts = (length, total, *blocks[1:])
+    counts = (*numbers, *blocks[1:])
     return [Step(_shared(adjoint, found), known, (shares,), counts, partials), *sums]
 
 
@@ -104,20 +106,21 @@ def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
     """The adjoint kernel in a loop over a share of the forward blocks; partial sums go to its last parameters."""
     launch, params = adjoint.launch, adjoint.params
     dims = launch.ndim - 1
-    numbers = [int32] * (1 + dims)
+    numbers = [int32] * (len(NUMBERS) + dims - 1)
     rows = [ArrayType(scalar_of(summed_in(tile_of(op).dtype)), 2) for op in sums]
     out = Region([*(p.type for p in params), *numbers, *rows])
     mapping: dict[Value, Value] = dict(zip(params, out.args, strict=False))
-    length, total, *lengths = out.args[len(params) : len(params) + len(numbers)]
+    length, total, lead, step, *lengths = out.args[len(params) : len(params) + len(numbers)]
     b = SumBuilder(out, adjoint.loc)
     share, lane = b.emit(Tid, [], {"count": 2})
-    first = b.one(S.Mul, [share, length])
-    count = b.one(S.Min, [length, b.one(S.Sub, [total, first])])
+    first = b.one(S.Mul, [share, lead])
+    left = b.one(S.Sub, [b.one(S.Add, [b.one(S.Sub, [total, first]), step]), b.const(1, int32)])
+    count = b.one(S.Min, [length, b.one(S.FloorDiv, [left, step])])
     zeros = [b.zero(TileType(summed_in(tile_of(op).dtype), tile_of(op).shape)) for op in sums]
     loop = Region([int32, *(z.type for z in zeros)])
     b.region = loop
     at, *totals = loop.args
-    at = b.one(S.Add, [first, at])
+    at = b.one(S.Add, [first, b.one(S.Mul, [at, step])])
     components: list[Value] = []
     for n in reversed(lengths):
         components.insert(0, b.one(S.Mod, [at, n]))
@@ -146,7 +149,7 @@ def _shared(adjoint: Kernel, sums: Sequence[Op]) -> Kernel:
     b.emit(Yield, [])
     names = [
         *adjoint.param_names,
-        *("share", "blocks", *(f"blocks_{k}" for k in range(1, dims))),
+        *("share", "blocks", "lead", "step", *(f"blocks_{k}" for k in range(1, dims))),
         *(f"partials_{k}" for k in range(len(sums))),
     ]
     return finished(adjoint, adjoint.name, names, out, 1)

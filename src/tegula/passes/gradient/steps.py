@@ -34,12 +34,14 @@ class Dim:
 class Share:
     """Blocks that are dealt out: `of` so many, in consecutive shares to one block each, in each of `beside` grids.
     `what`: the number of "shares", their "length", or the "total". `resident`: how many blocks that take shares a
-    multiprocessor holds, 0 where that is unknown."""
+    multiprocessor holds, 0 where that is unknown. `in_turn`: on GPUs, one after the other goes to one share each; then
+    `what` is also the "lead" of a share before the next, and the "step" from one block of a share to the next."""
 
     of: tuple[Extent, ...]
     beside: tuple[Extent, ...]
     what: str
     resident: int = 0
+    in_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,11 @@ class Launch:
         busy = self.busy * resident // BUSY
         shares = min(total, max(1, busy // max(1, math.prod(self.numbers(share.beside)))))
         length = -(-total // max(1, shares))
-        return length if share.what == "length" else -(-total // max(1, length))
+        if share.in_turn and self.is_gpu:
+            return {"shares": shares, "length": length, "lead": 1, "step": shares}[share.what]
+        return {"shares": -(-total // max(1, length)), "length": length, "lead": length, "step": 1}[
+            share.what
+        ]
 
     def steps(self, step: Step) -> tuple[Step, ...]:
         """What is launched for a step."""
