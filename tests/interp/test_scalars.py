@@ -185,6 +185,8 @@ def test_comparisons_with_nan_are_false_except_ne(t):
         assert evaluate("cmp", t, a, b, pred=pred).tolist() == [bool(w) for w in want]
     for test, want in {"isnan": [0, 0, 1], "isinf": [0, 1, 0], "isfinite": [1, 0, 0]}.items():
         assert evaluate("classify", t, [1.0, -INF, NAN], test=test).tolist() == [bool(w) for w in want]
+    above = evaluate("never_above", t, [1.0, 2.0, -INF, INF, NAN, 1.0], [1.0, 1.0, 0.0, 0.0, 0.0, NAN])
+    assert above.tolist() == [True, False, True, False, True, True]
 
 
 @pytest.mark.parametrize("t", FLOATS, ids=str)
@@ -338,7 +340,7 @@ def test_select_picks_per_lane():
 
 
 UNARY_AND_OTHERS = (
-    *("neg", "abs", "not", "cmp", "classify", "copysign"),
+    *("neg", "abs", "not", "cmp", "classify", "never_above", "copysign"),
     *("sqrt", "floor", "ceil", "trunc", "rint", "fma", "fast.exp2"),
 )
 
