@@ -1,5 +1,5 @@
 """Run generated programs by the thousand, on any device: results against the interpreter, or gradients against finite
-differences and derivatives in forward mode.
+differences and derivatives in forward mode; every second one has kinks, and only the latter.
 
 Usage: python tools/generated_programs.py [--gradients] [--device cuda:0] [--first SEED] [--count N] [--jobs N]
                                           [--seconds N] [--into FILE]
@@ -49,9 +49,10 @@ def outcome_of_program(seed: int) -> str:
 def outcome_of_gradient(seed: int) -> str:
     """The worst of its trip counts: "right", "unstable", the code of a refusal, or how it is wrong."""
     from check_program import check
+    from kinked_programs import KinkedProgram
     from smooth_programs import SmoothProgram
 
-    program = SmoothProgram(seed)
+    program = KinkedProgram(seed) if seed % 2 else SmoothProgram(seed)
     try:
         found = set(check(program).values())
     except Exception as error:

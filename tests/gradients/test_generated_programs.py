@@ -1,5 +1,5 @@
 """Generated programs: gradients agree with finite differences, and with derivatives in forward mode for one trip count
-of each program, or are refused for a listed reason.
+of every second one, or are refused for a listed reason. Programs with kinks are held against forward mode alone.
 
 TEGULA_GRADIENTS sets the number of programs (30)."""
 
@@ -10,6 +10,7 @@ from collections import Counter
 
 import pytest
 from check_program import TRIP_COUNTS, check
+from kinked_programs import KinkedProgram
 from smooth_programs import SmoothProgram
 
 import tegula as tg
@@ -27,7 +28,7 @@ def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPa
     outcomes: Counter[str] = Counter()
     for seed in range(shard, PROGRAMS, SHARDS):
         program = SmoothProgram(seed)
-        forward = [TRIP_COUNTS[seed // SHARDS % len(TRIP_COUNTS)]]
+        forward = [TRIP_COUNTS[seed // 2 % len(TRIP_COUNTS)]] * (seed % 2)
         for count, verdict in check(program, forward=forward).items():
             assert not verdict.startswith("wrong"), f"seed {seed}, {count} rounds: {verdict}\n{program}"
             outcomes[verdict] += 1
@@ -35,3 +36,11 @@ def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPa
     refused = total - sum(outcomes[v] for v in ("right", "unstable", *FORWARD))
     assert refused <= 0.02 * total, outcomes
     assert outcomes["right"] >= 0.8 * total, outcomes
+
+
+@pytest.mark.seconds(5)
+@pytest.mark.parametrize("rounds", TRIP_COUNTS)
+def test_gradients_across_kinks(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "cache_kernels", False)
+    program = KinkedProgram(rounds)
+    assert check(program, forward=[rounds]) == {rounds: "right"}, str(program)
