@@ -56,6 +56,16 @@ def long_rows(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
     tg.tile_store(b[i], y * tg.tile_max(y))
 
 
+@tg.kernel
+def with_what_maps_use(a: tg.array2d[float], b: tg.array2d[float], c: tg.array2d[float]):
+    i, j = tg.tid()
+    x = tg.tile_load(a[i], WIDTH)
+    tg.tile_store(c[i], x * tg.tile_sum(x))
+    odd = j % 2 == 1
+    lane = tg.tile(tg.where(odd, 2.0, 3.0))
+    tg.tile_store(b[i], tg.tile_broadcast(tg.tile_max(lane), shape=WIDTH))
+
+
 def rows(width: int = WIDTH) -> list[tg.array]:
     seeds = map(np.random.default_rng, range(3))
     return [tg.array(rng.integers(-4, 5, (2, width)).astype(np.float32)) for rng in seeds]
@@ -74,6 +84,7 @@ def meetings(kernel: Kernel) -> tuple[list[int], int]:
         (one_of_the_other, [1, 1], 2),
         (after_a_store, [1, 1], 2),
         (along_rows_and_whole, [2], 1),
+        (with_what_maps_use, [2], 1),
     ],
 )
 def test_independent_reductions_meet_once(kernel: tg.Kernel, reductions: list[int], barriers: int) -> None:

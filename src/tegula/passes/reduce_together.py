@@ -6,7 +6,7 @@ fit in registers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.group import RegisterProduct, SharedProduct
@@ -47,7 +47,7 @@ def _earliest(kernel: Kernel, region: Region, last: int) -> tuple[int, list[Op]]
     """The place of the first reduction that the one at `last` can stand beside, its own where there is none; and the
     ops between the two that it needs, in order."""
     first, between = last, list[Op]()
-    needed, wanted, sources = list[Op](), set(region.ops[last].operands), set[Value]()
+    needed, wanted, sources = list[Op](), set(_used(region.ops[last])), set[Value]()
     for at in reversed(range(last)):
         op = region.ops[at]
         if wanted.intersection(op.results):
@@ -55,13 +55,18 @@ def _earliest(kernel: Kernel, region: Region, last: int) -> tuple[int, list[Op]]
             if read is None or isinstance(op, TileReduce):
                 break
             needed.append(op)
-            wanted.update(op.operands)
+            wanted.update(_used(op))
             sources |= read
         elif writes(kernel, op, sources) or _is_of_copies(op):
             break
         elif isinstance(op, TileReduce):
             first, between = at, needed[::-1]
     return first, between
+
+
+def _used(op: Op) -> Iterator[Value]:
+    """What an op uses, in its regions too."""
+    return (v for inner in op.walk() for v in inner.operands)
 
 
 def _read_only(op: Op) -> set[Value] | None:
