@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pretend_driver import PretendDriver
+from pretend_driver import INVALID_VALUE, PretendDriver
 from test_cuda_launches import Tensor, add, arrays, checked, run_add
 
 import tegula as tg
@@ -35,12 +35,12 @@ Seen = tuple[bytes, int, bytes]
 
 class Spied(PretendDriver):
     """The functions that machine code calls are functions of C. `seen`: what was launched; `size`: bytes of arguments
-    to look at."""
+    to look at; `moved`: how many maps were given another address; `refused`: what the driver says then."""
 
     def __init__(self, devices: int) -> None:
         super().__init__(devices)
         self.seen: list[Seen] = []
-        self.size = 0
+        self.size = self.moved = self.refused = 0
         pretended = self.cuLaunchKernelEx
 
         def launch(at: int, function: int, parameters: int, extra: None) -> int:
@@ -53,7 +53,19 @@ class Spied(PretendDriver):
             ctypes.c_void_p.from_address(out).value = self.current
             return 0
 
-        for name, function in (("cuLaunchKernelEx", launch), ("cuCtxGetCurrent", current)):
+        def replace(at: int, address: int) -> int:
+            if at % 64:
+                return INVALID_VALUE
+            self.moved += 1
+            self.TensorMapEncodeTiled(at, 0, 0, address)
+            return self.refused
+
+        functions = {
+            "cuLaunchKernelEx": launch,
+            "cuCtxGetCurrent": current,
+            "cuTensorMapReplaceAddress": replace,
+        }
+        for name, function in functions.items():
             setattr(self, name, ctypes.CFUNCTYPE(ctypes.c_int, *PROTOTYPES[name])(function))
 
     def TensorMapEncodeTiled(self, out: int, kind: int, rank: int, address: int, *rest: Any) -> None:
@@ -132,24 +144,69 @@ def add2(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
     c[t] = a[t] + b[t]
 
 
-def test_tensor_maps_travel_with_the_arguments(driver: Spied) -> None:
+def mapped(driver: Spied, count: int, taught: int = 1) -> tuple[Any, list[list[Any]]]:
+    """A kernel whose three arrays have maps, and arguments for it, of which machine code is taught some."""
     driver.kernels["kernel"] = lambda blocks, threads, data: None
-    driver.size = 40 * 3 + 3 * 8 + 32
     kernel = gemm.product(tg.bfloat16, Tile(64, 64, 64, 2, 1), False, gemm.Epilogue(tg.bfloat16))
     kernel.unload()
-    sets = [[tg.zeros((64, 64), tg.bfloat16, "cuda:0") for _ in range(3)] for _ in range(3)]
-    launches = [partial(tg.launch_tiled, kernel, 1, [a, b, 0, 1.0, 0.0, c]) for a, b, c in sets]
+    zeros = partial(tg.zeros, (64, 64), tg.bfloat16, "cuda:0")
+    given = [[zeros(), zeros(), 0, 1.0, 0.0, zeros()] for _ in range(count)]
     for _ in range(8):
-        for launch in launches:
-            launch()
+        for arguments in given[:taught]:
+            tg.launch_tiled(kernel, 1, arguments)
+    driver.size = 40 * 3 + 3 * 8 + 32
     maps = kernel.compiled[-1].maps
     assert maps is not None and len(maps.maps) == 3
     driver.size += len(maps.padding) + 3 * 128
-    for (a, b, c), launch in zip(sets, launches, strict=True):
-        assert is_native(kernel, 1, None, [a, b, 0, 1.0, 0.0, c], (), launcher.TILED) is True
-        in_python(kernel, launch)
-        assert driver.seen[-1][1:] == driver.seen[-2][1:]
-        assert driver.seen[-1][2].endswith(struct.pack("<Q", c.ptr) * 16)
+    return kernel, given
+
+
+def check_mapped(driver: Spied, kernel: Any, arguments: list[Any]) -> None:
+    """Machine code launches with the maps that Python makes."""
+    assert is_native(kernel, 1, None, arguments, (), launcher.TILED) is True
+    in_python(kernel, lambda: tg.launch_tiled(kernel, 1, arguments))
+    assert driver.seen[-1][1:] == driver.seen[-2][1:]
+    assert driver.seen[-1][2].endswith(struct.pack("<Q", arguments[-1].ptr) * 16)
+
+
+def test_tensor_maps_travel_with_the_arguments(driver: Spied) -> None:
+    """Also those of arrays that were not launched with before, which lie like others."""
+    kernel, given = mapped(driver, 6)
+    for arguments in given:
+        check_mapped(driver, kernel, arguments)
+    assert driver.moved == 3 * (len(given) - 1)
+    a, b, *rest = given[-1]
+    strided = tg.zeros((64, 128), tg.bfloat16, "cuda:0")
+    other = tg.zeros((65, 64), tg.bfloat16, "cuda:0")
+    for x in (strided[:, :64], strided[:, 8:72], other, other[:0], other[1:].transpose()):
+        assert is_native(kernel, 1, None, [x, b, *rest], (), launcher.TILED) is not True
+    driver.refused = INVALID_VALUE
+    launched = len(driver.seen)
+    assert is_native(kernel, 1, None, [b, a, *rest], (), launcher.TILED) is False
+    assert len(driver.seen) == launched
+    tg.launch_tiled(kernel, 1, [b, a, *rest])
+    assert len(driver.seen) == launched + 1
+    kernel.unload()
+
+
+def test_maps_of_arrays_without_elements_stay(driver: Spied) -> None:
+    kernel, given = mapped(driver, 1)
+    _, b, *rest = given[0]
+    empty = [tg.zeros((64, 128), tg.bfloat16, "cuda:0")[:0, 64 * k : 64 * k + 64] for k in range(2)]
+    for _ in range(8):
+        tg.launch_tiled(kernel, 1, [empty[0], b, *rest])
+    assert empty[0].ptr != empty[1].ptr
+    for x in empty:
+        check_mapped(driver, kernel, [x, b, *rest])
+    kernel.unload()
+
+
+def test_drivers_whose_maps_stay(driver: Spied) -> None:
+    del driver.cuTensorMapReplaceAddress
+    kernel, given = mapped(driver, 4, taught=3)
+    for arguments in given[:3]:
+        check_mapped(driver, kernel, arguments)
+    assert is_native(kernel, 1, None, given[3], (), launcher.TILED) is False
     kernel.unload()
 
 
@@ -439,10 +496,23 @@ def packing() -> tuple[tg.array, Any]:
     out = tg.array(np.zeros(1, np.float32), copy=False)
     out.header = out._header()
     key = function(1, 32, [out, True, *[1] * 8, 1.0, 1.0], (), launcher.DESCRIBE, None)
-    device = native.words("Q", [1, 1, 0, ctypes.cast(_sent, ctypes.c_void_p).value or 0, 0])
+    device = native.words("Q", [1, 1, 0, ctypes.cast(_sent, ctypes.c_void_p).value or 0, 0, 0])
     recent: list[str] = []
     objects = recent.append, "numbers"
-    head = len(key) // 8, 0, device.buffer_info()[0], 0, 24, id(objects[0]), id(objects[1]), 0, 0, id(0), b""
+    head = (
+        len(key) // 8,
+        0,
+        device.buffer_info()[0],
+        0,
+        24,
+        0,
+        id(objects[0]),
+        id(objects[1]),
+        0,
+        0,
+        id(0),
+        b"",
+    )
     table._put(key, (struct.pack(native.ENTRY, *head) + key + bytes(24), key, objects, device))
     return out, function
 

@@ -57,8 +57,11 @@ MODES = 2
 
 # The table of a kernel: what its arguments are, the launches that are known, and what was last looked for in vain.
 ARRAY, INTEGER, BOOLEAN, SINGLE, DOUBLE = range(5)
-"""What an argument is. A table has its kind, its bytes, and two or three words more: for arrays whether keys have its
-description, and whether other libraries' fit; for integers the least, the largest, and which bits are kept."""
+"""What an argument is. A table has its kind, its bytes, and two or three words more: for arrays how much of its
+description keys have, and whether other libraries' fit; for integers the least, the largest, and what bits are kept."""
+NUMBER_ALONE, WITH_ADDRESS, WITH_ALIGNMENT = range(3)
+"""How much of the description of an array of ours a key has: only the number that it is specialised on; all of it; all,
+but of the address only the last bits. Keys have as much as the last of any tensor."""
 MOST_ARGUMENTS, ARGUMENT_WORDS = 32, 5
 ARGUMENTS_AT = WORD
 SLOTS_AT = ARGUMENTS_AT + MOST_ARGUMENTS * ARGUMENT_WORDS * WORD
@@ -80,6 +83,7 @@ ENTRY = {
                 "device",
                 "function",
                 "tail",
+                "fixups",
                 "append",
                 "name",
                 "writes",
@@ -92,14 +96,21 @@ ENTRY = {
 }
 CONFIGURATION_BYTES, STREAM_AT, FIRST_ATTRIBUTE_AT, ATTRIBUTES_AT, ATTRIBUTE_BYTES = 64, 32, 40, 48, 72
 KEY_AT = ENTRY["configuration"] + CONFIGURATION_BYTES
-"""The key, then the captures (three objects each), then the bytes that follow the arguments."""
-DEVICE = {name: WORD * k for k, name in enumerate(("usable", "alone", "context", "launch", "current"))}
+"""The key, then the captures (three objects each), the fix-ups (three words each), and the bytes that follow the
+arguments. A fix-up is where a tensor map is in what the kernel reads, where the address of its array is, and what that
+was when the map was made: the map of an array at another address gets that."""
+DEVICE = {
+    name: WORD * k for k, name in enumerate(("usable", "alone", "context", "launch", "current", "replace"))
+}
 """What is known of a device: whether it can be used, whether it is the only one, its context, and the driver's
-functions that launch and that say what context a thread has."""
+functions that launch, that say what context a thread has, and that change the address of a tensor map (0: there is
+none)."""
 
 # What a call works on.
 MOST_WORDS, MOST_ARRAYS, MOST_BYTES = 160, 10, 4096
 """Words of a key; arrays; bytes that a kernel reads."""
+MAP_ALIGNMENT = 128
+"""The most that the driver asks of the address of a tensor map."""
 FRAME = {
     "count": 0,
     "bytes": 8,
@@ -114,7 +125,7 @@ FRAME = {
 }
 FRAME["key"] = FRAME["ranges"] + 2 * WORD * MOST_ARRAYS
 FRAME["configuration"] = FRAME["key"] + WORD * MOST_WORDS
-FRAME["data"] = FRAME["configuration"] + CONFIGURATION_BYTES
+FRAME["data"] = -(-(FRAME["configuration"] + CONFIGURATION_BYTES) // MAP_ALIGNMENT) * MAP_ALIGNMENT
 FRAME_BYTES = FRAME["data"] + MOST_BYTES
 HASH = 11400714819323198485
 CUDA, LEGACY = 2, 1
@@ -449,7 +460,7 @@ no:
   ret i1 false
 }
 ; Launch what an entry describes; whether the driver did it.
-define internal i1 @submit(ptr %frame, ptr %known, ptr %tail) {
+define internal i1 @submit(ptr %frame, ptr %known, ptr %fixups) {
 entry:
   %parameters = alloca ptr
   %device.word = call i64 @word(ptr %known, i64 <E.device>)
@@ -465,7 +476,34 @@ fill:
   %data = getelementptr i8, ptr %frame, i64 <F.data>
   %end = getelementptr i8, ptr %data, i64 %bytes
   %tail.bytes = call i64 @word(ptr %known, i64 <E.tail>)
+  %fixups.count = call i64 @word(ptr %known, i64 <E.fixups>)
+  %fixups.bytes = mul i64 %fixups.count, 24
+  %tail = getelementptr i8, ptr %fixups, i64 %fixups.bytes
   call void @copy(ptr %end, ptr %tail, i64 %tail.bytes)
+  br label %maps
+maps:
+  %m = phi i64 [ 0, %fill ], [ %m.next, %placed ]
+  %m.more = icmp ult i64 %m, %fixups.bytes
+  br i1 %m.more, label %look, label %configure
+look:
+  %fixup = getelementptr i8, ptr %fixups, i64 %m
+  %map.at = call i64 @word(ptr %fixup, i64 0)
+  %address.at = call i64 @word(ptr %fixup, i64 8)
+  %was = call i64 @word(ptr %fixup, i64 16)
+  %is = call i64 @word(ptr %data, i64 %address.at)
+  %stayed = icmp eq i64 %is, %was
+  br i1 %stayed, label %placed, label %move
+move:
+  %map = getelementptr i8, ptr %data, i64 %map.at
+  %replace.word = call i64 @word(ptr %device, i64 <D.replace>)
+  %replace = inttoptr i64 %replace.word to ptr
+  %replaced.code = call i32 %replace(ptr %map, i64 %is)
+  %replaced = icmp eq i32 %replaced.code, 0
+  br i1 %replaced, label %placed, label %no
+placed:
+  %m.next = add i64 %m, 24
+  br label %maps
+configure:
   %template = getelementptr i8, ptr %known, i64 <E.configuration>
   %configuration = getelementptr i8, ptr %frame, i64 <F.configuration>
   call void @copy(ptr %configuration, ptr %template, i64 <CONFIGURATION_BYTES>)
@@ -533,8 +571,8 @@ check:
   br i1 %unchanged, label %launch, label %other
 launch:
   %captures.bytes = mul i64 %count, 24
-  %tail = getelementptr i8, ptr %captures, i64 %captures.bytes
-  %done = call i1 @submit(ptr %frame, ptr %entry.p, ptr %tail)
+  %fixups = getelementptr i8, ptr %captures, i64 %captures.bytes
+  %done = call i1 @submit(ptr %frame, ptr %entry.p, ptr %fixups)
   br i1 %done, label %launched, label %no
 launched:
   %foreign = call i64 @word(ptr %frame, i64 <F.foreign>)
@@ -559,7 +597,7 @@ no:
 }
 define ptr @launch(ptr %self, ptr %given, i64 %count) {
 entry:
-  %frame = alloca [<FRAME_BYTES> x i8], align 64
+  %frame = alloca [<FRAME_BYTES> x i8], align <MAP_ALIGNMENT>
   %mode.p = alloca i64
   call void @set(ptr %frame, i64 <F.count>, i64 0)
   call void @set(ptr %frame, i64 <F.bytes>, i64 0)
@@ -692,7 +730,7 @@ def launcher_text() -> str:
         *("ARRAY", "INTEGER", "SINGLE", "DOUBLE", "MOST_WORDS", "MOST_ARRAYS", "ARGUMENTS_AT", "SLOTS_AT"),
         *("SLOT_BYTES", "WAYS", "MISSES_AT", "TILED", "DESCRIBE", "HASH", "CUDA", "LEGACY"),
         *("CONFIGURATION_BYTES", "STREAM_AT", "FIRST_ATTRIBUTE_AT", "ATTRIBUTES_AT", "ATTRIBUTE_BYTES"),
-        *("KEY_AT", "FRAME_BYTES"),
+        *("KEY_AT", "FRAME_BYTES", "MAP_ALIGNMENT", "WITH_ADDRESS", "WITH_ALIGNMENT"),
     )
     numbers |= {name: globals()[name] for name in constants}
     text = BASICS + ARGUMENTS + _TEXT + "".join(_wrapper(name, type) for name, type in FUNCTIONS.items())

@@ -295,6 +295,7 @@ read:
 take:
   %keyed.word = call i64 @word(ptr %argument, i64 16)
   %keyed = icmp ne i64 %keyed.word, 0
+  %aligned = icmp eq i64 %keyed.word, <WITH_ALIGNMENT>
   br label %head
 head:
   %k = phi i64 [ 0, %take ], [ %next, %step ]
@@ -306,7 +307,11 @@ body:
   call void @emit(ptr %frame, i64 %w)
   br i1 %keyed, label %remember, label %step
 remember:
-  call void @note(ptr %frame, i64 %w)
+  %is.address = icmp eq i64 %k, 0
+  %cut = and i1 %is.address, %aligned
+  %alignment = and i64 %w, 63
+  %noted = select i1 %cut, i64 %alignment, i64 %w
+  call void @note(ptr %frame, i64 %noted)
   br label %step
 step:
   %next = add i64 %k, 8
@@ -377,7 +382,7 @@ take:
   %mark = xor i64 %what, -1
   call void @note(ptr %frame, i64 %mark)
   %keyed.word = call i64 @word(ptr %argument, i64 16)
-  %keyed = icmp ne i64 %keyed.word, 0
+  %keyed = icmp eq i64 %keyed.word, <WITH_ADDRESS>
   %alignment = and i64 %address, 63
   %seen = select i1 %keyed, i64 %address, i64 %alignment
   call void @note(ptr %frame, i64 %seen)

@@ -77,9 +77,11 @@ class Context:
         self.alone = device_count() == 1
         self.plain = self.alone
         launch, current = address(self.launch_kernel), address(self.driver.cuCtxGetCurrent)
-        self.known = words(
-            "Q", [bool(launch and (self.alone or current)), self.alone, self.handle, launch, current]
+        usable, replace = (
+            bool(launch and (self.alone or current)),
+            address(self.driver.cuTensorMapReplaceAddress),
         )
+        self.known = words("Q", [usable, self.alone, self.handle, launch, current, replace])
         """For the machine code of launches, as `backend.launcher.DEVICE` says."""
         self._keep_freed_memory()
 

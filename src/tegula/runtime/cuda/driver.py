@@ -49,6 +49,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuFuncSetAttribute": (_p, _i32, _i32),
     "cuFuncGetAttribute": (_p, _i32, _p),
     "cuTensorMapEncodeTiled": (_p, _i32, _u32, _u64, _p, _p, _p, _p, _i32, _i32, _i32, _i32),
+    "cuTensorMapReplaceAddress": (_p, _u64),
     "cuLaunchKernelEx": (_p, _p, _p, _p),
     "cuStreamCreateWithPriority": (_p, _u32, _i32),
     "cuStreamDestroy_v2": (_p,),

@@ -81,9 +81,19 @@ class TensorMaps:
             parts.append(made)
         return b"".join(parts)
 
+    def places(self, arguments: bytes) -> list[tuple[int, int, int]]:
+        """Of each map: where it is in what `appended` returns, where the address of its array is, and that. Those of
+        arrays without elements are left out, because they are of other memory."""
+        first, found = len(arguments) + len(self.padding), []
+        for k, wanted in enumerate(self.maps):
+            address, *numbers = _words(arguments[wanted.start : wanted.end])
+            if 0 not in numbers[: len(numbers) // 2]:
+                found.append((first + BYTES * k, wanted.start, address))
+        return found
+
     def _encoded(self, wanted: ArrayMap, array: bytes) -> bytes:
         """`array`: its address, lengths and strides, as kernels get them."""
-        address, *numbers = struct.unpack(f"<{len(array) // 8}q", array)
+        address, *numbers = _words(array)
         rank = len(numbers) // 2
         lengths, strides = numbers[:rank][::-1], numbers[rank:][::-1]
         if 0 in lengths:
@@ -109,3 +119,8 @@ class TensorMaps:
             0,
         )
         return memory.raw[start : start + BYTES]
+
+
+def _words(array: bytes) -> tuple[int, ...]:
+    """Of the description of an array: its address, lengths and strides."""
+    return struct.unpack(f"<{len(array) // 8}q", array)

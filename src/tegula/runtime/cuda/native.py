@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.backend import launcher, pool
-from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DESCRIBE, MOST_BYTES, WORLD
+from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DESCRIBE, DEVICE, MOST_BYTES, WORLD
 from tegula.backend.loader import LoadedObject
 from tegula.lang.annotations import ArrayAnnotation
 from tegula.runtime.array import array
@@ -43,7 +43,7 @@ it, and the one that says in which stream its library works."""
 
 MOST_REPLACED = 1000
 """Launches of a kernel that are learnt in the place of others."""
-ENTRY = f"<10q{launcher.CONFIGURATION_BYTES}s"
+ENTRY = f"<11q{launcher.CONFIGURATION_BYTES}s"
 UNUSABLE = words("Q", [0] * len(launcher.DEVICE))
 """A device, as machine code knows it, on which nothing is launched."""
 
@@ -145,13 +145,13 @@ class Table(bytearray):
 
         Launches that report to the host, and those without blocks, are known as what goes the general way."""
         first = sum(self.sizes)
-        device, data = form.context.known, packed
+        device, data, fixups = form.context.known, packed, []
         if form.maps is not None:
             if self._expect_maps(form):
                 return
-            data = form.maps.appended(packed)
+            data, fixups = form.maps.appended(packed), form.maps.places(packed)
         if form.sites or not plan.blocks or len(data) > MOST_BYTES:
-            device, data = UNUSABLE, data[:first]
+            device, data, fixups = UNUSABLE, data[:first], []
         append, name, writes = form.context.recent.append, form.name, tuple(form.writes)
         number = form.device.ordinal
         captured = [id(x) for one in form.captured for x in one]
@@ -163,6 +163,7 @@ class Table(bytearray):
                 device.buffer_info()[0],
                 form.function,
                 len(data) - first,
+                len(fixups),
                 id(append),
                 id(name),
                 id(writes) if writes else 0,
@@ -172,6 +173,7 @@ class Table(bytearray):
             )
             + key
             + struct.pack(f"<{len(captured)}Q", *captured)
+            + b"".join(struct.pack("<3Q", *fixup) for fixup in fixups)
             + data[first:]
         )
         self._put(key, (kept, key, append, name, writes, number, form))
@@ -196,14 +198,18 @@ class Table(bytearray):
         del before
 
     def _expect_maps(self, form: CudaCompiled) -> bool:
-        """Have keys hold the descriptions of the arrays that have maps; whether they did not yet."""
+        """Have keys hold the descriptions of the arrays that have maps, with addresses where the driver cannot change
+        those of maps; whether they did not yet."""
         assert form.maps is not None
+        movable = form.context.known[DEVICE["replace"] // launcher.WORD]
+        needed = launcher.WITH_ALIGNMENT if movable else launcher.WITH_ADDRESS
         starts = {sum(self.sizes[:k]): k for k in range(len(self.sizes))}
         changed = False
         for wanted in form.maps.maps:
             at = self._argument(starts[wanted.start]) + 2 * launcher.WORD
-            if struct.unpack_from("<q", self, at)[0] == 0:
-                struct.pack_into("<q", self, at, 1)
+            before = struct.unpack_from("<q", self, at)[0]
+            if before not in (needed, launcher.WITH_ADDRESS):
+                struct.pack_into("<q", self, at, needed)
                 changed = True
         return changed
 
