@@ -24,7 +24,6 @@ def test_arrays_that_lie_alike_have_one_key() -> None:
     a, b = tg.zeros((4, 6)), tg.ones((4, 6))
     assert key(a) == key(b) and tg.launch_key(a, b) == tg.launch_key(b, a)
     assert key(a[:, 2:4]) == key(b[:, 2:4])
-    assert tg.launch_key() == ()
 
 
 def test_what_tells_arrays_apart() -> None:

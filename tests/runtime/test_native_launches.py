@@ -623,3 +623,30 @@ def test_the_stream_of_tensors(driver: Spied, torch: Any) -> None:
     STREAM[0] = 1
     assert is_native(add, 1000, None, [*tensors[:2], c]) == (2,) and driver.launches[-1][3] == 1
     assert CONFIGURATION.unpack(driver.seen[-1][0])[-1] == 1
+
+
+def test_launch_keys(driver: Spied, torch: Any) -> None:
+    """Machine code tells arguments apart as Python does."""
+    make = partial(tg.zeros, dtype=float, device="cuda:0")
+    like, other, wide = make((4, 16)), make((4, 16)), make((4, 32))
+    ours = [
+        *(like, wide, wide[:, :16], wide[::2, ::2], make((16, 4)).transpose(), make(64), make((4, 4, 4))),
+        *(
+            make((5, 18))[1:, :16],
+            make((5, 17))[1:, 1:],
+            like[:2],
+            make((4, 16), dtype=int),
+            make((1, 4, 16)),
+        ),
+    ]
+    others = [Described(x) for x in ours]
+    absent = [(None, like), (like, None), (like, like), (like,), (None, others[0])]
+    keys = [tg.launch_key(*given) for given in [*((x,) for x in (*ours, *others)), *absent[:3], absent[4]]]
+    assert all(type(key) is bytes for key in keys) and len(set(keys)) == len(keys)
+    assert tg.launch_key(like, None) == tg.launch_key(other, None)
+    assert tg.launch_key(others[0]) == tg.launch_key(Described(other))
+    # What machine code does not know is described in Python: arrays on the CPU, and more than it takes.
+    assert type(tg.launch_key(like, tg.zeros(3))) is tuple and tg.launch_key(like, 1) is None
+    assert type(tg.launch_key(*[like] * 12)) is tuple
+    if len(tg.get_cuda_devices()) > 1:
+        assert tg.launch_key(make((4, 16), device="cuda:1")) not in keys

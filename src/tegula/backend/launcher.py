@@ -10,6 +10,8 @@ It returns
     bytes       it was not; launches with this key come again, so it is worth to teach them
     False       it was not, for any other reason
 
+`describe(*arguments)` returns what launches with these arrays depend on, as `tg.launch_key` says.
+
 Whatever is unusual is left to Python code: the function raises nothing. It needs of CPython what its stable interface
 has, and where an object keeps its type. Sizes and offsets are in bytes."""
 
@@ -128,6 +130,8 @@ FRAME["configuration"] = FRAME["key"] + WORD * MOST_WORDS
 FRAME["data"] = -(-(FRAME["configuration"] + CONFIGURATION_BYTES) // MAP_ALIGNMENT) * MAP_ALIGNMENT
 FRAME_BYTES = FRAME["data"] + MOST_BYTES
 HASH = 11400714819323198485
+MOST_DIMENSIONS, NOTHING = 4, -(1 << 63)
+"""Of an array; what the keys of arguments have for one that is left out."""
 CUDA, LEGACY = 2, 1
 """DLPack's number for memory of GPUs, and the driver's handle of the default stream."""
 
@@ -595,16 +599,65 @@ no:
   %false = call ptr @constant(i64 <W.False>)
   ret ptr %false
 }
-define ptr @launch(ptr %self, ptr %given, i64 %count) {
-entry:
-  %frame = alloca [<FRAME_BYTES> x i8], align <MAP_ALIGNMENT>
-  %mode.p = alloca i64
+@any = internal constant [<ARGUMENT_WORDS> x i64] [i64 <ARRAY>, i64 0, i64 <WITH_ALIGNMENT>, i64 1, i64 0]
+
+define internal void @clear(ptr %frame) {
   call void @set(ptr %frame, i64 <F.count>, i64 0)
   call void @set(ptr %frame, i64 <F.bytes>, i64 0)
   call void @set(ptr %frame, i64 <F.arrays>, i64 0)
   call void @set(ptr %frame, i64 <F.ours>, i64 0)
   call void @set(ptr %frame, i64 <F.foreign>, i64 0)
   call void @set(ptr %frame, i64 <F.own>, i64 0)
+  ret void
+}
+; What launches with these arrays and Nones depend on besides addresses, as bytes; None for others.
+define ptr @describe(ptr %self, ptr %given, i64 %count) {
+entry:
+  %frame = alloca [<FRAME_BYTES> x i8], align <MAP_ALIGNMENT>
+  call void @clear(ptr %frame)
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %next, %step ]
+  %more = icmp ult i64 %k, %count
+  br i1 %more, label %body, label %all
+body:
+  %p = getelementptr ptr, ptr %given, i64 %k
+  %object = load ptr, ptr %p
+  %none = call ptr @thing(i64 <W.None>)
+  %absent = icmp eq ptr %object, %none
+  br i1 %absent, label %nothing, label %something
+nothing:
+  ; No number of ours, and no mark of a tensor.
+  call void @note(ptr %frame, i64 <NOTHING>)
+  br label %step
+something:
+  %good = call i1 @argument(ptr %frame, ptr @any, ptr %object)
+  br i1 %good, label %step, label %no
+step:
+  %next = add i64 %k, 1
+  br label %head
+all:
+  %noted = call i64 @word(ptr %frame, i64 <F.count>)
+  %short = icmp ule i64 %noted, <MOST_WORDS>
+  br i1 %short, label %tell, label %no
+tell:
+  %key = call ptr @key(ptr %frame)
+  %made = icmp ne ptr %key, null
+  br i1 %made, label %give, label %failed
+give:
+  ret ptr %key
+failed:
+  call void @PyErr_Clear()
+  br label %no
+no:
+  %unknown = call ptr @constant(i64 <W.None>)
+  ret ptr %unknown
+}
+define ptr @launch(ptr %self, ptr %given, i64 %count) {
+entry:
+  %frame = alloca [<FRAME_BYTES> x i8], align <MAP_ALIGNMENT>
+  %mode.p = alloca i64
+  call void @clear(ptr %frame)
   %six = icmp eq i64 %count, 6
   br i1 %six, label %begin, label %no
 begin:
@@ -731,6 +784,7 @@ def launcher_text() -> str:
         *("SLOT_BYTES", "WAYS", "MISSES_AT", "TILED", "DESCRIBE", "HASH", "CUDA", "LEGACY"),
         *("CONFIGURATION_BYTES", "STREAM_AT", "FIRST_ATTRIBUTE_AT", "ATTRIBUTES_AT", "ATTRIBUTE_BYTES"),
         *("KEY_AT", "FRAME_BYTES", "MAP_ALIGNMENT", "WITH_ADDRESS", "WITH_ALIGNMENT"),
+        *("ARGUMENT_WORDS", "MOST_DIMENSIONS", "NOTHING"),
     )
     numbers |= {name: globals()[name] for name in constants}
     text = BASICS + ARGUMENTS + _TEXT + "".join(_wrapper(name, type) for name, type in FUNCTIONS.items())

@@ -289,7 +289,9 @@ read:
   %room = call i1 @range(ptr %frame, i64 %low, i64 %high)
   %bytes = call i64 @word(ptr %words, i64 24)
   %wanted = call i64 @word(ptr %argument, i64 8)
-  %fits = icmp eq i64 %bytes, %wanted
+  %any = icmp eq i64 %wanted, 0
+  %equal = icmp eq i64 %bytes, %wanted
+  %fits = or i1 %any, %equal
   %good = and i1 %room, %fits
   br i1 %good, label %take, label %release
 take:
@@ -358,7 +360,11 @@ look:
   %both = shl i64 %rank, 4
   %bytes = add i64 %both, 8
   %wanted = call i64 @word(ptr %argument, i64 8)
-  %fits = icmp eq i64 %bytes, %wanted
+  %any = icmp eq i64 %wanted, 0
+  %few = icmp ule i64 %rank, <MOST_DIMENSIONS>
+  %any.rank = and i1 %any, %few
+  %equal = icmp eq i64 %bytes, %wanted
+  %fits = or i1 %any.rank, %equal
   %strides.word = call i64 @word(ptr %t, i64 32)
   %strided = icmp ne i64 %strides.word, 0
   %ok.0 = and i1 %is.cuda, %one
@@ -378,7 +384,9 @@ take:
   ; Negative, as no number of ours is.
   %type.high = lshr i64 %type, 32
   %place = shl i64 %ordinal, 32
-  %what = or i64 %place, %type.high
+  %dimensions = shl i64 %rank, 56
+  %where = or i64 %place, %dimensions
+  %what = or i64 %where, %type.high
   %mark = xor i64 %what, -1
   call void @note(ptr %frame, i64 %mark)
   %keyed.word = call i64 @word(ptr %argument, i64 16)

@@ -15,6 +15,7 @@ from tegula.backend import launcher, pool
 from tegula.backend.launcher import ARGUMENT_WORDS, ARGUMENTS_AT, DESCRIBE, DEVICE, MOST_BYTES, WORLD
 from tegula.backend.loader import LoadedObject
 from tegula.lang.annotations import ArrayAnnotation
+from tegula.runtime import launch_key
 from tegula.runtime.array import array
 from tegula.runtime.config import modes
 from tegula.runtime.cuda.driver import address
@@ -71,9 +72,8 @@ class World:
         self.know_tensors()
         newcomers.append(self.know_tensors)
         ctypes.CFUNCTYPE(None, _pointer)(code.address("begin"))(self.memory.buffer_info()[0])
-        self.name = ctypes.create_string_buffer(b"launch")
-        method = struct.pack("<QQi4xQ", ctypes.addressof(self.name), code.address("launch"), FASTCALL, 0)
-        self.method = ctypes.create_string_buffer(method, len(method))
+        self.methods = {name: Method(code, name) for name in ("launch", "describe")}
+        launch_key.quick.describe = self.methods["describe"].function(None)
 
     def put(self, name: str, value: int) -> None:
         self.memory[WORLD[name] // launcher.WORD] = value
@@ -98,9 +98,22 @@ class World:
 
     def function(self, table: Table) -> Launch:
         """A built-in function that launches the kernel of a table."""
+        return self.methods["launch"].function(table)
+
+
+class Method:
+    """A function of the code as Python's built-in functions are described."""
+
+    def __init__(self, code: LoadedObject, name: str) -> None:
+        self.name = ctypes.create_string_buffer(name.encode())
+        made = struct.pack("<QQi4xQ", ctypes.addressof(self.name), code.address(name), FASTCALL, 0)
+        self.description = ctypes.create_string_buffer(made, len(made))
+
+    def function(self, of: object) -> Any:
+        """A built-in function, whose first argument is `of`."""
         make = ctypes.pythonapi["PyCFunction_NewEx"]
         make.restype, make.argtypes = _object, (_pointer, _object, _pointer)
-        return make(ctypes.addressof(self.method), table, None)
+        return make(ctypes.addressof(self.description), of, None)
 
 
 class _Worlds:
