@@ -120,6 +120,20 @@ class Context:
             self.driver.cuCtxSetCurrent(before)
         return code
 
+    def allocate(self, size: int) -> int:
+        """The address of new memory, in the order of the default stream; `make` without what it does for any function,
+        because new arrays wait for it."""
+        if self.fault is not None:
+            self.check_usable()
+        made = ctypes.c_uint64()
+        before = self.enter()
+        code = self.driver.cuMemAllocAsync(ctypes.byref(made), size, LEGACY)
+        if before:
+            self.driver.cuCtxSetCurrent(before)
+        if code:
+            self.check(code)
+        return made.value
+
     def submit(self, function: Any, *arguments: Any) -> None:
         """Call a function that puts work into a stream. With one device the calling thread's context is looked at only
         if the driver refuses, which saves a call."""

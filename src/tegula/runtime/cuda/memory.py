@@ -26,7 +26,7 @@ class Allocation:
 
     def __init__(self, context: Context, size: int) -> None:
         self.context = context
-        self.address: int = context.make(ctypes.c_uint64, "cuMemAllocAsync", max(size, 1), LEGACY)
+        self.address = context.allocate(max(size, 1))
 
     # Bound as a default: while the interpreter ends, names of modules may be gone already.
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
