@@ -55,6 +55,14 @@ def test_chains_keep_a_product_in_flight_beside_the_next_softmax() -> None:
     assert len(started) == 2 and waits == [1, 0]
 
 
+def test_the_softmax_is_computed_before_the_last_wait_of_a_round() -> None:
+    """The assembler would move the wait forward, but for what looks at the results."""
+    _, text = built(KERNELS["attention"])
+    looks = [m.start() for m in re.finditer(r"nanosleep", text)]
+    waits = [m.start() for m in re.finditer(r"wgmma\.wait_group\.sync\.aligned 0", text)]
+    assert len(looks) == 1 and any(0 < wait - looks[0] < 100 for wait in waits)
+
+
 def test_chains_that_take_too_many_registers_do_not_overlap() -> None:
     if not ASSEMBLER:
         pytest.skip("ptxas tells how many registers it needs")

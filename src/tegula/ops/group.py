@@ -228,7 +228,8 @@ class RegisterProduct(TileOp):
 
 class ProductWait(TileOp):
     """Waits until at most `pending` (attribute) products of the group are in flight. Operands: accumulators that are
-    not, then; the results are they."""
+    not, then; the results are they. Attribute `beside`: what stands between the products and the wait is computed while
+    they are in flight, though it takes registers."""
 
     __slots__ = ()
     NAME = "group.product_wait"

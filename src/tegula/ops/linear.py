@@ -86,7 +86,8 @@ class TileMatmul(TileOp):
 
 class TileMatmulWait(TileOp):
     """Waits until all products in flight but the last `pending` (attribute) are complete. Operands: the accumulators
-    of the products in flight; results: the same tiles after the wait."""
+    of the products in flight; results: the same tiles after the wait. Attribute `beside`: what stands between the
+    products and the wait is computed while they are in flight, though it takes registers."""
 
     __slots__ = ()
     NAME = "tile.matmul_wait"

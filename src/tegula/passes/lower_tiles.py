@@ -182,7 +182,7 @@ class _Lowering:
 
     def product_wait(self, build: Builder, op: Op) -> list[Value]:
         types = [v.type for v in op.operands]
-        return build.insert(ProductWait(op.operands, types, {"pending": op.attrs["pending"]})).results
+        return build.insert(ProductWait(op.operands, types, dict(op.attrs))).results
 
     def concat(self, build: Builder, op: Op) -> list[Value]:
         """Each tile written to its part of one buffer."""

@@ -133,10 +133,13 @@ def product_wait(s: GpuState, op: Op) -> None:
     in flight goes through it too: it is not to be put off until after the wait."""
     young = _youngest(op, op.attrs["pending"])
     pairs = [(v, r) for v, r in zip(op.operands, op.results, strict=True) if v not in young]
-    pairs += [(v, v) for v in _computed_meanwhile(op)]
+    meanwhile = _computed_meanwhile(op)
+    pairs += [(v, v) for v in meanwhile]
     held = [[x for parts in s.held[v] for x in parts] for v, _ in pairs]
     types = [t for v, _ in pairs for t in s.types(v)]
     asm = _Assembly(types, [x for registers in held for x in registers])
+    if op.attrs.get("beside"):
+        asm.add(_computed_before(held, len(held) - len(meanwhile)))
     asm.add(f"wgmma.wait_group.sync.aligned {op.attrs['pending']};")
     made = iter(asm.emit(s))
     for (_, result), registers in zip(pairs, held, strict=True):
@@ -147,6 +150,22 @@ def product_wait(s: GpuState, op: Op) -> None:
 
 
 PRODUCTS = (SharedProduct, RegisterProduct)
+NARROW = 4
+"""Registers of tiles that a wait looks at: sums and other results of many numbers, which are computed before them."""
+NEVER = 0x7FABCDEF
+"""Bits of a number that is not met: if it were, nothing would happen but a pause."""
+
+
+def _computed_before(held: list[list[str]], first: int) -> str:
+    """Instructions before a wait that need the narrow ones of the tiles from `first` on. The assembler moves waits
+    forward, before what does not depend on them, and nothing would be computed beside the products."""
+    at = [sum(map(len, held[:k])) for k in range(len(held))]
+    seen = [at[k] + r for k in range(first, len(held)) if len(held[k]) <= NARROW for r in range(len(held[k]))]
+    if not seen:
+        return ""
+    united = " ".join(f"mov.b32 X, ${k}; or.b32 A, A, X;" for k in seen)
+    test = f"setp.eq.b32 P, A, {NEVER}; @P nanosleep.u32 0;"
+    return f"{{ .reg .b32 A, X; .reg .pred P; mov.b32 A, 0; {united} {test} }}"
 
 
 def _computed_meanwhile(wait: Op) -> list[Value]:

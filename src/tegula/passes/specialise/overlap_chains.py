@@ -198,7 +198,8 @@ class _Overlap:
         last = {c.weights} if isinstance(c.weights, TileMap) and self._only_weights() else set[Op]()
         rest = [op for op in ops if op not in early and op not in last and op not in c.late]
         self._copy(body, rest, known, {c.second, c.turn})
-        done = build.insert(TileMatmulWait([sum], [sum.type], {"pending": 0}, [], c.second.loc))
+        attrs = {"pending": 0, "beside": True}
+        done = build.insert(TileMatmulWait([sum], [sum.type], attrs, [], c.second.loc))
         known[self.body.args[1 + c.slot]] = done.result
         self._copy(body, [op for op in ops if op in last or op in c.late], known, set())
         ends = [self._next(known, k) for k in range(len(self.loop.results))]
