@@ -177,7 +177,20 @@ class PretendDriver:
         return self.do(stream, lambda: ctypes.memmove(to, from_, size) and None)
 
     def MemcpyAsync(self, to: int, from_: int, size: int, stream: int) -> int | None:
+        """Memory of a pool can be reached from its own device alone."""
+        owners = {self._owner(address) for address in (to, from_)} - {None}
+        return INVALID_VALUE if len(owners) > 1 else self._move(to, from_, size, stream)
+
+    def MemcpyPeerAsync(
+        self, to: int, there: int, from_: int, here: int, size: int, stream: int
+    ) -> int | None:
+        if (self._owner(to), self._owner(from_)) != (there - 0xC000, here - 0xC000):
+            return INVALID_VALUE
         return self._move(to, from_, size, stream)
+
+    def _owner(self, address: int) -> int | None:
+        found = (start for start, raw in self.memory.items() if start <= address < start + raw.size)
+        return self.owners.get(next(found, 0))
 
     def MemcpyHtoDAsync_v2(self, to: int, from_: int, size: int, stream: int) -> int | None:
         return CAPTURE_UNSUPPORTED if stream in self.recorded else self._move(to, from_, size, stream)

@@ -387,6 +387,26 @@ def test_a_fault_after_several_kernels(driver: PretendDriver) -> None:
         a.numpy()
 
 
+def test_a_fault_ends_the_use_of_other_devices_too(driver: PretendDriver) -> None:
+    """The driver says the same of all: those in use before and those that come later name the kernel that it was."""
+    other = tg.ones(10, device="cuda:1")
+    tg.launch(add, 1000, arrays())
+    driver.sticky = 700
+    with pytest.raises(tg.RunError, match="in kernel 'add'"):
+        tg.synchronize_device("cuda:0")
+    with pytest.raises(tg.RunError, match="in kernel 'add'.* Device cuda:1 cannot be used any more"):
+        other.numpy()
+
+
+def test_a_fault_is_named_by_devices_that_were_not_used(driver: PretendDriver) -> None:
+    tg.launch(add, 1000, arrays())
+    driver.sticky = 700
+    with pytest.raises(tg.RunError, match="in kernel 'add'"):
+        tg.synchronize()
+    with pytest.raises(tg.RunError, match="cuda:1 cannot be used any more in this process, after: .*'add'"):
+        tg.zeros(1, device="cuda:1")
+
+
 def test_devices(driver: PretendDriver) -> None:
     assert [str(d) for d in tg.get_devices()] == ["cpu", "cuda:0", "cuda:1"]
     assert tg.is_cuda_available() and tg.get_cuda_device_count() == 2

@@ -68,11 +68,13 @@ class Context:
     def __init__(self, ordinal: int) -> None:
         self.ordinal = ordinal
         self.driver = driver()
+        self.fault = _earlier_fault()
+        """What ended the use of the device, perhaps on another one: the driver gives a process none any more then."""
+        self.check_usable()
         self.device = _out(ctypes.c_int, "cuDeviceGet", ordinal)
         self.handle: int = _out(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", self.device)
         self.launch_kernel = self.driver.cuLaunchKernelEx
         self.recent: deque[str] = deque(maxlen=8)
-        self.fault: str | None = None
         # With one device, a wrong context of the calling thread is seen by the launch itself.
         self.alone = device_count() == 1
         self.plain = self.alone
@@ -178,7 +180,7 @@ class Context:
         said = text(code, self.driver)
         if code not in FAULTS:
             raise RunError(f"device cuda:{self.ordinal}: {said}{_HELP.get(code, '')}")
-        self.fault = f"{FAULTS[code]} in {self._suspects()}: {said}"
+        self.fault = _earlier_fault() or f"{FAULTS[code]} in {self._suspects()}: {said}"
         self.plain = False
         self.known[0] = 0
         raise RunError(
@@ -235,6 +237,11 @@ def context(ordinal: int) -> Context:
             if found is None or found.driver is not driver():
                 found = _contexts.made[ordinal] = Context(ordinal)
     return found
+
+
+def _earlier_fault() -> str | None:
+    """What was found first, on any device."""
+    return next((one.fault for one in contexts() if one.fault is not None), None)
 
 
 def contexts() -> list[Context]:

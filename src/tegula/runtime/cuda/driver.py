@@ -38,6 +38,7 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "cuMemHostAlloc": (_p, _size, _u32),
     "cuMemFreeHost": (_p,),
     "cuMemcpyAsync": (_u64, _u64, _size, _p),
+    "cuMemcpyPeerAsync": (_u64, _p, _u64, _p, _size, _p),
     "cuMemcpyHtoDAsync_v2": (_u64, _p, _size, _p),
     "cuMemcpyDtoHAsync_v2": (_p, _u64, _size, _p),
     "cuMemsetD8Async": (_u64, ctypes.c_ubyte, _size, _p),

@@ -126,24 +126,39 @@ def copy(device: Device, target: np.ndarray, source: np.ndarray, source_device: 
     """Copy memory of a device to memory of a device, same shape and dtype, in the order of the target's stream."""
     if target.size == 0:
         return
-    stream = stream_on(device)
     if source_device != device:
-        if not is_packed(source):
-            packed = allocate(source_device, source.shape, source.dtype)
-            _strided(stream_on(source_device), packed, source)
-            source = packed
-        stream.wait_event(stream_on(source_device).record_event())
-        if not is_packed(target):
-            landed = allocate(device, target.shape, target.dtype)
-            _copy_packed(stream, landed, source)
-            source = landed
+        _copy_across(device, target, source, source_device)
+        return
+    stream = stream_on(device)
     if np.may_share_memory(target, source):
         apart = allocate(device, source.shape, source.dtype)
         _between(stream, apart, source)
         source = apart
     _between(stream, target, source)
-    if source_device != device:
-        stream_on(source_device).wait_event(stream.record_event())
+
+
+def _copy_across(device: Device, target: np.ndarray, source: np.ndarray, source_device: Device) -> None:
+    """From one device to another, in the order of both their streams."""
+    stream, before = stream_on(device), stream_on(source_device)
+    packed = source
+    if not is_packed(source):
+        packed = allocate(source_device, source.shape, source.dtype)
+        _strided(before, packed, source)
+    landed = target if is_packed(target) else allocate(device, target.shape, target.dtype)
+    stream.wait_event(before.record_event())
+    ours, theirs = stream.context.handle, before.context.handle
+    stream.context.call(
+        "cuMemcpyPeerAsync",
+        address_of(landed),
+        ours,
+        address_of(packed),
+        theirs,
+        landed.nbytes,
+        stream.handle,
+    )
+    if landed is not target:
+        _strided(stream, target, landed)
+    before.wait_event(stream.record_event())
 
 
 def _between(stream: Stream, target: np.ndarray, source: np.ndarray) -> None:
