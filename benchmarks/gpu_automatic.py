@@ -137,7 +137,7 @@ CASES: dict[str, Callable[[], Iterator[Row]]] = {
         for shape in shapes
     },
     **{
-        attention_name(size, exact, causal): partial(attention, size, exact, causal, None if exact else 0.6)
+        attention_name(size, exact, causal): partial(attention, size, exact, causal, 0.6)
         for size in ATTENTIONS
         for exact in (False, True)
         for causal in (False, True)
