@@ -6,7 +6,7 @@ counts for those left out. What each has seen of the others is a vector clock: o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -16,10 +16,9 @@ from tegula.check.memory import Access, Clock, Memory, Race
 from tegula.check.state import Phase, Role, Warp, named, plays
 from tegula.check.unroll import Trace
 from tegula.check.verdict import Refuted, Step
-from tegula.dataclass import dataclass
+from tegula.dataclass import dataclass, replace
 from tegula.ir import Op, Value
 from tegula.ops import events as E
-from tegula.ops.schedule import BulkStore
 from tegula.source import Location
 from tegula.types import BufType
 
@@ -321,23 +320,30 @@ class Run:
     # Memory ----------------------------------------------------------------------------------------------------------
 
     def touch(self, warp: Warp, op: Op, event: E.Touch) -> bool:
-        if event.warp_group and _elsewhere(warp):
-            return True
         self._tick(warp)
         moment = warp.clock[warp.entry]
-        access = Access(
-            op,
-            event.at,
-            event.write,
-            E.GENERIC,
-            warp.role,
-            (warp.step, warp.event),
-            warp.entry,
-            moment,
-            warp.fences,
-        )
-        self._touch(warp, access)
+        for at in self._slots(warp, event.at) if event.warp_group else (event.at,):
+            access = Access(
+                op,
+                at,
+                event.write,
+                E.GENERIC,
+                warp.role,
+                (warp.step, warp.event),
+                warp.entry,
+                moment,
+                warp.fences,
+            )
+            self._touch(warp, access)
         return True
+
+    def _slots(self, warp: Warp, first: E.Bytes) -> Iterator[E.Bytes]:
+        """The slots of the warp groups that a warp stands for, by that of the first one."""
+        groups, t = max(1, self.roles[warp.role].group.warp_groups), first.buffer.type
+        assert isinstance(t, BufType)
+        by = t.shape[0] // groups * (first.end - first.start)
+        for g in range(1, groups) if _elsewhere(warp) else (0,):
+            yield replace(first, start=first.start + g * by, end=first.end + g * by)
 
     def _touch(self, warp: Warp, access: Access) -> None:
         if not access.write and access.at.stage >= 0 and self.memory.unwritten(access.at):
@@ -347,7 +353,7 @@ class Run:
                 access.op.loc,
                 "fill the stage that is read",
             )
-        barrier = self._barrier_in(warp, access)
+        barrier = self.memory.barrier_in(access.at)
         if barrier is not None:
             raise Refuted(
                 "budget",
@@ -362,17 +368,6 @@ class Run:
             self.note(warp, access.op, _does(access), None)
         if race is not None:
             raise self._race(race)
-
-    def _barrier_in(self, warp: Warp, access: Access) -> Value | None:
-        """A barrier in the bytes that are touched, by other warp groups in slots of their own too."""
-        at, groups = access.at, max(1, self.roles[warp.role].group.warp_groups)
-        if not isinstance(access.op, BulkStore) or groups == 1:
-            return self.memory.barrier_in(at)
-        t = at.buffer.type
-        assert isinstance(t, BufType)
-        by = t.shape[0] // groups * (at.end - at.start)
-        shifted = (E.Bytes(at.start + g * by, at.end + g * by, at.buffer) for g in range(groups))
-        return next((b for b in map(self.memory.barrier_in, shifted) if b is not None), None)
 
     def _filled(self, warp: Warp, access: Access) -> None:
         """A stage is read between being filled and being released: who has arrived as often where those who fill it
@@ -434,13 +429,14 @@ class Run:
         return True
 
     def copy_out(self, warp: Warp, op: Op, event: E.CopyOut) -> bool:
-        if warp.number:
+        if warp.number and not (event.warp_group and _elsewhere(warp)):
             return True
         group, warp.open = warp.copied + 1, not event.commit
-        access = Access(
-            op, event.source, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.copies, group, -1
-        )
-        self._touch(warp, access)
+        for at in self._slots(warp, event.source) if event.warp_group else (event.source,):
+            access = Access(
+                op, at, False, E.ASYNC, warp.role, (warp.step, warp.event), warp.copies, group, -1
+            )
+            self._touch(warp, access)
         warp.copied += event.commit
         return True
 

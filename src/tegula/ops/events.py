@@ -80,7 +80,8 @@ class CopyIn:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Loads (`write` false) or stores of the threads of the group, or of its first warp group, each its own part."""
+    """Loads (`write` false) or stores of the threads of the group, each its own part; or (`warp_group`) of each warp
+    group in slots of its own, of which the first one's are named."""
 
     at: Bytes
     write: bool
@@ -118,11 +119,12 @@ class Meet:
 @dataclass(frozen=True, slots=True)
 class CopyOut:
     """The first warp of a warp group starts a copy that reads shared memory through the async proxy: a group of its
-    own, or (`commit` false) one of the group that is closed next. PTX ISA, "cp.async.bulk.tensor",
-    "cp.async.bulk.commit_group"."""
+    own, or (`commit` false) one of the group that is closed next. `warp_group`: each warp group does, as in `Touch`.
+    PTX ISA, "cp.async.bulk.tensor", "cp.async.bulk.commit_group"."""
 
     source: Bytes
     commit: bool = True
+    warp_group: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +310,7 @@ def _store(op: Op, known: Known) -> Iterator[Event]:
         yield Touch(piece, True, warp_group=True)
         yield Fence()
         yield Meet(warp_group=True)
-        yield CopyOut(piece)
+        yield CopyOut(piece, warp_group=True)
 
 
 @does(BulkPut)
