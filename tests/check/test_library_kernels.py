@@ -11,6 +11,7 @@ from schedules import lowered
 
 import tegula as tg
 from tegula.check.schedule import check_schedule
+from tegula.dataclass import replace
 from tegula.kernels import gemm, shapes
 
 attention: Any = importlib.import_module("tegula.kernels.attention")
@@ -55,3 +56,14 @@ def test_attention(depth: int, causal: bool, ragged: bool, logs: bool) -> None:
     found = check_schedule(made, parts)
     assert found.proved, found.message
     assert not any(op.NAME == "fence.async" for op in made.walk())
+
+
+def test_a_stage_in_the_bytes_that_the_second_warp_group_stages() -> None:
+    """The first one's slots lie elsewhere."""
+    made, parts = lowered(attention.forward(tg.bfloat16, 64, False, False, True), 2)
+    places = {v.name: (v, place) for v, place in parts.shared.places.items()}
+    (staging, at), (_, query) = places["staging"], places["query_pipe"]
+    assert query.size == at.size // 2
+    parts.shared.places[staging] = replace(at, offset=query.offset - query.size)
+    found = check_schedule(made, parts)
+    assert (found.status, found.kind) == ("refuted", "race")
