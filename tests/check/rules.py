@@ -22,7 +22,7 @@ from schedules import (
     verdict,
 )
 
-from tegula.check import counts, launches, limits, machine, schedule
+from tegula.check import counts, horizon, launches, limits, machine, schedule
 from tegula.check.machine import Run
 from tegula.check.memory import Memory
 from tegula.check.unroll import Program
@@ -116,6 +116,9 @@ RULES: dict[str, Rule] = {
     "control flow is uniform": Rule(schedule._Check, "_uniform", (), None, "17: some threads of a role wait"),
     "everything was reached": Rule(schedule._Check, "_covered", (), None, "a bound that no launch leads to"),
     "as far as numbers say": Rule(launches, "horizon", (), 0, "a phase that stays"),
+    "slow numbers are waited for": Rule(
+        horizon, "_counts_slowly", (), False, "a number that is counted slowly"
+    ),
     "arguments of stages vary": Rule(launches, "leaves", (), (), "a stage that a large argument moves"),
     "elements differ": Rule(launches, "_mixed", (), (), "a fence where two elements are alike"),
     "few rounds do little": Rule(counts, "_little", (), True, "rounds of the first round"),
@@ -218,8 +221,9 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
         found[name] = ("budget", lambda spoil=spoil: verdict(gemm(), spoil))
     found[PAIR] = ("pair", one_round_less)
     found[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
-    for name, parts in far.WRONG.items():
-        text = far.RING.format(**{**far.RIGHT, **parts})
+    texts = {name: far.RING.format(**{**far.RIGHT, **parts}) for name, parts in far.WRONG.items()}
+    texts["a number that is counted slowly"] = far.COUNTED.format(once="if s == S:", fenced="wraps != 4")
+    for name, text in texts.items():
         found[name] = (kernel(text, None, 2).check().kind, lambda text=text: kernel(text, None, 2).check())
     for name, (kind, text) in TEXTS.items():
         found[name] = (kind, lambda text=text: kernel(text).check())

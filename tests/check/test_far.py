@@ -90,3 +90,46 @@ def test_right_far_away_is_proved(parts: dict[str, str]) -> None:
 def test_what_is_too_far_away_is_not_proved(parts: dict[str, str]) -> None:
     verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
     assert (verdict.status, verdict.kind) == ("unproved", "far")
+
+
+COUNTED = """\
+def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
+    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
+    with tg.ws(0):
+        if tg.elect():
+            for k in range(n):
+                s = k % S
+                tg.mbarrier_wait(empty, s, k // S & 1 ^ 1)
+                tg.mbarrier_expect_bytes(full, s, N * 4)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+    with tg.ws(1):
+        s = 0
+        phase = 0
+        wraps = 0
+        for k in range(n):
+            tg.mbarrier_wait(full, s, phase)
+            tg.tile_store(out, ring[s] * 2.0, offset=(k, 0))
+            if {fenced}:
+                tg.fence_async()
+            tg.mbarrier_arrive(empty, s)
+            s += 1
+            {once}
+                s = 0
+                phase ^= 1
+                wraps += 1"""
+
+
+@pytest.mark.parametrize(
+    "fenced", ["wraps != 3", "wraps != 4", "wraps < 5", "wraps % 5 != 4", "wraps + k != 12"]
+)
+@pytest.mark.parametrize("once", ["if s == S:", "if k % S == S - 1:"])
+def test_a_number_that_is_counted_slowly_is_followed(once: str, fenced: str) -> None:
+    verdict = kernel(COUNTED.format(once=once, fenced=fenced), None, 2).check()
+    assert verdict.status == "refuted", verdict.message
+
+
+@pytest.mark.parametrize("fenced", ["wraps >= 0", "wraps != -1", "k >= 0"])
+def test_a_number_that_is_counted_slowly_may_decide(fenced: str) -> None:
+    verdict = kernel(COUNTED.format(once="if s == S:", fenced=fenced), None, 2).check()
+    assert verdict.proved, verdict.message

@@ -42,7 +42,7 @@ def counted(forms: Forms, loop: Op) -> Rounds | None:
     if not isinstance(condition, S.Cmp):
         return None
     pred = OPPOSITE[condition.attrs["pred"]] if leaving is not None else condition.attrs["pred"]
-    for (counter, limit), said in zip(_both_ways(condition.operands), (pred, TURNED[pred]), strict=True):
+    for (counter, limit), said in zip(both_ways(condition.operands), (pred, TURNED[pred]), strict=True):
         if said not in ("lt", "le") or counter not in where.args or _changes(limit, loop):
             continue
         k = where.args.index(counter)
@@ -99,7 +99,7 @@ def settles(branch: Op, few: int) -> bool | None:
     if not isinstance(compared, S.Cmp) or at is None or not isinstance(at.parent, For | While):
         return None
     pred = compared.attrs["pred"]
-    for (counter, limit), said in zip(_both_ways(compared.operands), (pred, TURNED[pred]), strict=True):
+    for (counter, limit), said in zip(both_ways(compared.operands), (pred, TURNED[pred]), strict=True):
         number = limit.owner.attrs["value"] if isinstance(limit.owner, S.Const) else None
         start = _starts(counter, at) if isinstance(number, int) else None
         if start is not None and isinstance(number, int) and number - start <= few:
@@ -110,7 +110,7 @@ def settles(branch: Op, few: int) -> bool | None:
 TURNED = {"eq": "eq", "ne": "ne", "lt": "gt", "ge": "le", "gt": "lt", "le": "ge"}
 
 
-def _both_ways(pair: Sequence[Value]) -> list[tuple[Value, Value]]:
+def both_ways(pair: Sequence[Value]) -> list[tuple[Value, Value]]:
     a, b = pair
     return [(a, b), (b, a)]
 
@@ -122,7 +122,7 @@ def _starts(counter: Value, body: Region, strictly: bool = True) -> int | None:
     if counter.owner is not body or loop is None:
         return None
     k = body.args.index(counter) - isinstance(loop, For)
-    if k < 0 or not _grows(body.terminator.operands[k], counter, strictly):
+    if k < 0 or not grows(body.terminator.operands[k], counter, strictly):
         return None
     start = loop.operands[k + (3 if isinstance(loop, For) else 0)]
     if isinstance(start.owner, S.Const):
@@ -134,24 +134,29 @@ def _starts(counter: Value, body: Region, strictly: bool = True) -> int | None:
     return _starts(start, outer, False)
 
 
-def _grows(end: Value, start: Value, strictly: bool) -> bool:
+def grows(end: Value, start: Value, strictly: bool = True) -> bool:
     """Whether a value is greater than another one, or (not `strictly`) not less."""
     if end is start:
         return not strictly
     owner = end.owner
     if isinstance(owner, S.Add):
-        for x, y in _both_ways(owner.operands):
-            more = y.owner.attrs["value"] if isinstance(y.owner, S.Const) else -1
-            if isinstance(more, int) and more >= 0 and _grows(x, start, strictly and more == 0):
-                return True
-        return False
+        return any(
+            (more := addend(y)) is not None and grows(x, start, strictly and more == 0)
+            for x, y in both_ways(owner.operands)
+        )
     if isinstance(owner, If):
         k = owner.results.index(end)
-        return all(_grows(r.terminator.operands[k], start, strictly) for r in owner.regions)
+        return all(grows(r.terminator.operands[k], start, strictly) for r in owner.regions)
     if isinstance(owner, For | While):
         k = owner.results.index(end)
         body = owner.regions[-1]
         argument = body.args[k + isinstance(owner, For)]
         before = owner.operands[k + (3 if isinstance(owner, For) else 0)]
-        return _grows(before, start, strictly) and _grows(body.terminator.operands[k], argument, False)
+        return grows(before, start, strictly) and grows(body.terminator.operands[k], argument, False)
     return False
+
+
+def addend(value: Value) -> int | None:
+    """By how much a constant makes sums greater; None for what may make them smaller."""
+    known = value.owner.attrs["value"] if isinstance(value.owner, S.Const) else None
+    return known if isinstance(known, int) and known >= 0 else None

@@ -6,19 +6,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from math import gcd, lcm, prod
 
+from tegula.check.counters import addend, both_ways, grows
 from tegula.check.forms import Form, Forms, of_term
 from tegula.check.slices import Followed, numbers, sources
 from tegula.check.verdict import Unproved
 from tegula.dataclass import dataclass, field
-from tegula.ir import Op, Value
+from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.control import For, If
+from tegula.ops.control import For, If, While
 
 FARTHEST = 4096
 """Rounds."""
 SIMPLE = "compute stages, phases and conditions by sums and by divisions by numbers from what counts rounds"
 DIVISIONS = (S.FloorDiv, S.Div, S.Mod)
 PERIODS = ("floordiv", "div", "mod")
+TURNING = (*DIVISIONS, S.Shr, S.And, S.Or, S.Xor)
+"""What makes numbers come again and again of one that grows."""
 
 
 @dataclass(slots=True)
@@ -66,7 +69,7 @@ def horizon(forms: Forms, found: Deciders, stages: Sequence[int]) -> int:
     """After how many rounds of a loop nothing new comes; 0 where all that loops do is done in twice as many as the
     barriers have stages. Unproved where that is too many, or not known."""
     few = 2 * max(stages) + 1
-    periods, turns = {2 * s for s in stages}, set[int]()
+    periods, turns, slow = {2 * s for s in stages}, set[int](), set[int]()
     far: Op | None = None
     for value in sorted(found.each | found.bounds, key=_place):
         op = value.owner
@@ -74,14 +77,16 @@ def horizon(forms: Forms, found: Deciders, stages: Sequence[int]) -> int:
             continue
         period = _period(forms, op, value in found.each)
         turn = _turn(forms, op)
-        if (period and not any(2 * s % period == 0 for s in stages)) or turn > few:
+        is_slow = turn > 1 and any(map(_counts_slowly, op.operands))
+        if (period and not any(2 * s % period == 0 for s in stages)) or turn > few or is_slow:
             far = op
         if period:
             periods.add(period)
-        turns.add(turn)
+        (slow if is_slow else turns).add(turn)
     if far is None:
         return 0
-    rounds = lcm(*periods) * prod(t + 1 for t in turns if t > few) * (few + 1)
+    changing = [*(t for t in turns if t > few), *slow]
+    rounds = lcm(*periods) * prod(t + 1 for t in changing) * (few + 1)
     if rounds > FARTHEST:
         raise Unproved(
             "far", "what this decides changes after more rounds than are unrolled", far.loc, SIMPLE
@@ -143,6 +148,53 @@ def _turn(forms: Forms, op: Op) -> int:
         return 0
     difference = forms.of(op.operands[0]) - forms.of(op.operands[1])
     return abs(difference.constant) if changes(difference) else 0
+
+
+def _counts_slowly(value: Value) -> bool:
+    """Whether a value depends on a number that a loop carries and that stays in some rounds, again and again."""
+    return any(
+        isinstance(owner := v.owner, Region)
+        and (carried := _carried(owner, v)) is not None
+        and not _steps(carried, v)
+        for v in _closed([value])
+    )
+
+
+def _carried(body: Region, argument: Value) -> Value | None:
+    """What a loop gives an argument of its body for the next round; None for what it does not carry."""
+    if not isinstance(body.parent, For | While):
+        return None
+    k = body.args.index(argument) - isinstance(body.parent, For)
+    return body.parent.regions[-1].terminator.operands[k] if k >= 0 else None
+
+
+def _steps(end: Value, start: Value) -> bool:
+    """Whether each round makes a number greater or begins anew with a constant; all but a few, where the round's index
+    alone decides; or whether that is left to the rounds of a loop in it, which has as many as it has."""
+    owner = end.owner
+    if isinstance(owner, For | While):
+        k, body = owner.results.index(end), owner.regions[-1]
+        return _steps(body.terminator.operands[k], body.args[k + isinstance(owner, For)])
+    if isinstance(owner, If | S.Select):
+        inner = [r.terminator.operands[owner.results.index(end)] for r in owner.regions] or owner.operands[1:]
+        found = [_steps(value, start) for value in inner]
+        return all(found) or (any(found) and _decides_once(owner.operands[0]))
+    if isinstance(owner, S.Add) and any(
+        addend(y) is not None and _steps(x, start) for x, y in both_ways(owner.operands)
+    ):
+        return True
+    return isinstance(owner, S.Const) or grows(end, start)
+
+
+def _decides_once(condition: Value) -> bool:
+    """Whether a condition compares the indices of loops, or what all rounds share, and nothing that comes in turns."""
+    for value in _closed([condition]):
+        owner = value.owner
+        if isinstance(owner, Region) and _carried(owner, value) is not None:
+            return False
+        if isinstance(owner, Op) and (isinstance(owner, TURNING) or owner.regions):
+            return False
+    return True
 
 
 def changes(form: Form) -> bool:
