@@ -73,6 +73,7 @@ REPLACED = (
     (r"ptr addrspace\(1\)", "ptr"),
     (r'^  call void asm sideeffect "griddepcontrol\..*$', ""),
     (r"@llvm\.nvvm\.rcp\.approx\.ftz\.", "@reciprocal."),
+    (r"@llvm\.nvvm\.rsqrt\.approx\.ftz\.f", "@root"),
 )
 RECIPROCALS = """
 define internal float @flushed(float %x) {
@@ -88,6 +89,22 @@ define internal float @reciprocal.f(float %x) {
   %made = call float @flushed(float %over)
   ret float %made
 }
+define internal float @root(float %x) {
+  %from = call float @flushed(float %x)
+  %wide = fpext float %from to double
+  %size = call double @llvm.sqrt.f64(double %wide)
+  %over = fdiv double 1.0, %size
+  %near = fptrunc double %over to float
+  %bits = bitcast float %near to i32
+  %less = sub i32 %bits, 1
+  %below = bitcast i32 %less to float
+  %infinite = fcmp oeq float %near, 0x7FF0000000000000
+  %number = fcmp ogt float %near, 0.0
+  %stays = xor i1 %number, true
+  %same = or i1 %infinite, %stays
+  %made = select i1 %same, float %near, float %below
+  ret float %made
+}
 define internal double @reciprocal.d(double %x) {
   %over = fdiv double 1.0, %x
   %bits = bitcast double %over to i64
@@ -96,7 +113,8 @@ define internal double @reciprocal.d(double %x) {
   ret double %made
 }
 """
-"""As exact as they can be: float32 without subnormal numbers, and the upper half of a float64."""
+"""As exact as they can be: float32 without subnormal numbers, and the upper half of a float64; those of roots too small
+by a unit in the last place."""
 
 
 def run_serially(code: GpuCode, kernel: Any, args: Sequence[Any], dims: Sequence[int], blocks: int) -> None:

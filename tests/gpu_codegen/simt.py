@@ -331,6 +331,8 @@ class _Block:
         elif name.startswith("shfl.sync.idx"):
             lane = words[2] & 31
             words[0] = self._warp(words[1], lambda given: [given[lane]] * 32)
+        elif name.startswith("rsqrt.approx.ftz"):
+            words[0] = self._root(words[0])
         elif name.startswith("rcp.approx.ftz"):
             words[0] = self._reciprocal(words[0], name.endswith(".d"))
         elif name.startswith("shfl.sync.bfly"):
@@ -360,6 +362,17 @@ class _Block:
                 )
             x = _without_subnormals(np.array([word & 0xFFFFFFFF], np.uint32).view(np.float32))
             return int(_without_subnormals(np.float32(1.0) / x).view(np.uint32)[0])
+
+    def _root(self, word: int) -> int:
+        """One over the root of a float32, a unit in the last place too small where that is not the exact one: so
+        approximate may an instruction be."""
+        x = _without_subnormals(np.array([word & 0xFFFFFFFF], np.uint32).view(np.float32))
+        with np.errstate(all="ignore"):
+            exact = 1.0 / np.sqrt(x.astype(np.float64))
+            found = exact.astype(np.float32)
+        if np.isfinite(found[0]) and found[0] != exact[0]:
+            found = np.nextafter(found, np.float32(0))
+        return int(found.view(np.uint32)[0])
 
     def _meet(self, key: Any, count: int) -> None:
         with self.lock:

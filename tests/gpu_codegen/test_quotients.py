@@ -52,6 +52,26 @@ def narrow_quotients(A: tg.array[tg.float16], B: tg.array[tg.float16], C: tg.arr
 
 
 @tg.kernel
+def roots(A: tg.array[float], B: tg.array[float], C: tg.array[float]):
+    i = tg.tid()
+    tg.tile_store(C, tg.sqrt(tg.tile_load(A, shape=TILE, offset=i * TILE)), offset=i * TILE)
+
+
+@tg.kernel
+def narrow_roots(A: tg.array[tg.float16], B: tg.array[tg.float16], C: tg.array[tg.float16]):
+    i = tg.tid()
+    tg.tile_store(C, tg.sqrt(tg.tile_load(A, shape=TILE, offset=i * TILE)), offset=i * TILE)
+
+
+@tg.kernel
+def angles(A: tg.array[float], B: tg.array[float], C: tg.array[float]):
+    i = tg.tid()
+    a = tg.tile_load(A, shape=TILE, offset=i * TILE)
+    b = tg.tile_load(B, shape=TILE, offset=i * TILE)
+    tg.tile_store(C, tg.sin(a) + tg.tan(b), offset=i * TILE)
+
+
+@tg.kernel
 def powers(A: tg.array[float], B: tg.array[float], C: tg.array[float]):
     i = tg.tid()
     a = tg.tile_load(A, shape=TILE, offset=i * TILE)
@@ -107,13 +127,27 @@ def test_narrow_quotients_are_rounded_once_more() -> None:
     assert_same(run(narrow_quotients, a, b, tg.float16), wanted)
 
 
-def test_functions_have_the_bits_of_the_cpu() -> None:
+def test_roots_are_those_of_ieee() -> None:
+    a, b = operands(2000)
+    with np.errstate(all="ignore"):
+        assert_same(run(roots, a, b), np.sqrt(a))
+
+
+def test_narrow_roots_are_rounded_once_more() -> None:
+    with np.errstate(all="ignore"):
+        a, b = (np.clip(x, -65000, 65000).astype(np.float16) for x in operands(500))
+        wanted = np.sqrt(a.astype(np.float32)).astype(np.float16)
+    assert_same(run(narrow_roots, a, b, tg.float16), wanted)
+
+
+@pytest.mark.parametrize("kernel", [powers, angles])
+def test_functions_have_the_bits_of_the_cpu(kernel: Any) -> None:
     a, b = operands(2000)
     rng = np.random.default_rng(6)
     a = np.where(rng.random(a.size) < 0.5, rng.uniform(-110, 95, a.size).astype(np.float32), a)
     on_cpu = tg.zeros(a.size, dtype=tg.float32)
-    tg.launch_tiled(powers, a.size // TILE, [tg.array(a), tg.array(b), on_cpu], block_dim=THREADS)
-    assert_same(run(powers, a, b), on_cpu.numpy())
+    tg.launch_tiled(kernel, a.size // TILE, [tg.array(a), tg.array(b), on_cpu], block_dim=THREADS)
+    assert_same(run(kernel, a, b), on_cpu.numpy())
 
 
 @pytest.mark.parametrize("kernel", [quotients, reciprocals])

@@ -242,7 +242,7 @@ def in_place(a: tg.array2d[float], out: tg.array2d[float]):
     for i in range(a.shape[0]):
         tg.tile_store(a[i], tg.tile_load(a[i], 256) * 2.0)
     for i in range(a.shape[0] // 2):
-        tg.tile_store(out, tg.tile_load(a, shape=(2, 64), offset=(2 * i, 64)), offset=(2 * i, 0))
+        tg.tile_store(out, tg.tile_load(a, shape=(2, 256), offset=(2 * i, 64)), offset=(2 * i, 0))
 
 
 @tg.kernel
@@ -317,7 +317,7 @@ def launches() -> dict[str, Launch]:
         tiled(joined, [numbers(rng, 2, 128), tg.zeros((2, 256))], rows, THREADS),
         tiled(on_a_grid, [numbers(rng, 4, 256), tg.zeros((2, 1024))], (1,), THREADS),
         tiled(off_the_grid, [numbers(rng, 4, 256), tg.zeros((1, 512))], (1,), THREADS),
-        tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 64))], (1,), THREADS),
+        tiled(in_place, [numbers(rng, 4, 256), tg.zeros((4, 256))], (1,), THREADS),
     ]
     made += [tiled(k, products(rng), grid, THREADS) for k in ASSIGNED]
     return {launch.kernel.name: launch for launch in made}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 from tegula.codegen.memory import Memory
-from tegula.codegen.scalar import Components, elementwise, lower_all
+from tegula.codegen.scalar import Components, elementwise, goes_together, lower_all
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt
 from tegula.codegen.text import register_type, vector_of
@@ -39,6 +40,14 @@ def is_straight(region: Region) -> bool:
     )
 
 
+LONG = 24
+"""Ops that take more time than a branch."""
+
+
+def is_long(region: Region) -> bool:
+    return sum(not isinstance(op, Yield | S.Const) for op in region.walk()) > LONG
+
+
 DIVISIONS = (S.Div, S.FloorDiv, S.Mod)
 
 
@@ -57,11 +66,13 @@ def _divides(region: Region) -> bool:
     )
 
 
-def divides_floats(region: Region) -> bool:
-    """Whether a region divides float32 numbers, or narrower ones, which are divided as such."""
-    ops = (op for outer in region.ops for op in outer.walk() if isinstance(op, S.Div))
-    types = (scalar_of(op.result.type) for op in ops)  # type: ignore[arg-type]
-    return any(t.is_float and t.bits <= 32 for t in types)
+def goes_side_by_side(s: State, region: Region) -> bool:
+    """Whether several elements of a map take less time op by op than one after the other: they share a branch."""
+    return any(
+        (isinstance(op, If) and any(map(is_long, op.regions))) or goes_together(s.code, op)
+        for outer in region.ops
+        for op in outer.walk()
+    )
 
 
 def element(s: State, value: Value, index: list[str], width: int, masked: bool) -> Components:
@@ -159,16 +170,52 @@ def _straight(
 
 
 def _selected(s: State, op: Op, envs: Sequence[dict[Value, Components]], width: int) -> None:
-    """A pure `if`: both branches, then a choice."""
-    branches = (_straight(s, r, envs, width) for r in op.regions)
-    flag = vector_of("i1", width)
-    for env, then, other in zip(envs, *branches, strict=True):
-        condition = env[op.operands[0]][0]
-        for result, a, b in zip(op.results, then, other, strict=True):
+    """A pure `if`: both sides, then a choice. A long side is left out where none of the elements takes it."""
+    code, flag = s.code, vector_of("i1", width)
+    conditions = [env[op.operands[0]][0] for env in envs]
+    sides = [_side(s, region, envs, conditions, k == 0, width) for k, region in enumerate(op.regions)]
+    for k, env in enumerate(envs):
+        for at, result in enumerate(op.results):
             t = register_type(scalar_of(result.type), width)  # type: ignore[arg-type]
+            pairs = zip(sides[0][k][at], sides[1][k][at], strict=True)
             env[result] = tuple(
-                s.code.emit(f"select {flag} {condition}, {t} {x}, {t} {y}") for x, y in zip(a, b, strict=True)
+                code.emit(f"select {flag} {conditions[k]}, {t} {x}, {t} {y}") for x, y in pairs
             )
+
+
+def _side(
+    s: State,
+    region: Region,
+    envs: Sequence[dict[Value, Components]],
+    conditions: Sequence[str],
+    taken: bool,
+    width: int,
+) -> list[list[Components]]:
+    """What a side yields for each element; anything where all have gone the other way. `taken`: it is the one of those
+    for which the condition holds."""
+    code = s.code
+    if not is_long(region):
+        return _straight(s, region, envs, width)
+    flag, every = vector_of("i1", width), "splat (i1 true)" if width > 1 else "true"
+    mine = [c if taken else code.emit(f"xor {flag} {c}, {every}") for c in conditions]
+    some = reduce(lambda a, b: code.emit(f"or {flag} {a}, {b}"), mine)
+    if width > 1:
+        bits = code.emit(f"bitcast {flag} {some} to i{width}")
+        some = code.emit(f"icmp ne i{width} {bits}, 0")
+    run, done, before = code.label("some"), code.label("none"), code.block
+    code.branch(some, run, done)
+    code.place(run)
+    made, last = _straight(s, region, [dict(env) for env in envs], width), code.block
+    code.jump(done)
+    code.place(done)
+    types = [register_type(scalar_of(v.type), width) for v in region.terminator.operands]  # type: ignore[arg-type]
+    return [
+        [
+            tuple(code.phi(t, ("poison", before), (x, last)) for x in parts)
+            for t, parts in zip(types, yielded, strict=True)
+        ]
+        for yielded in made
+    ]
 
 
 def _arange(s: State, op: Op, index: list[str], width: int) -> str:

@@ -58,18 +58,26 @@ def lower(code: Code, op: Op, operands: Sequence[Components], width: int) -> Com
 
 
 def lower_all(code: Code, op: Op, elements: Sequence[Sequence[Components]], width: int) -> list[Components]:
-    """The op's result for several elements. On targets that divide several numbers faster than one by one, quotients
-    are computed together."""
-    if code.divides is None or not isinstance(op, S.Div) or len(elements) == 1:
+    """The op's result for several elements, all at once where the target knows how."""
+    if len(elements) == 1 or not goes_together(code, op):
         return [lower(code, op, operands, width) for operands in elements]
-    dtype = scalar_of(op.result.type)  # type: ignore[arg-type]
-    if not dtype.is_float or dtype.bits > 32:
-        return [lower(code, op, operands, width) for operands in elements]
-    pairs = [pair for a, b in elements for pair in zip(a, b, strict=True)]
-    wide = [(convert(code, a, dtype, float32, 1), convert(code, b, dtype, float32, 1)) for a, b in pairs]
-    made = [convert(code, q, float32, dtype, 1) for q in code.divides(code, wide)]
-    each = components(op.result.type)  # type: ignore[arg-type]
+    dtype, each = scalar_of(op.result.type), components(op.result.type)  # type: ignore[arg-type]
+    wide = [
+        [convert(code, x, dtype, float32, 1) for x in xs]
+        for operands in elements
+        for xs in zip(*operands, strict=True)
+    ]
+    made = [convert(code, x, float32, dtype, 1) for x in code.together[type(op)](code, wide)]
     return [tuple(made[k : k + each]) for k in range(0, len(made), each)]
+
+
+def goes_together(code: Code, op: Op) -> bool:
+    """Whether the target knows how to compute several results of an op at a time: of float32, or narrower ones that
+    are computed as such."""
+    if type(op) not in code.together:
+        return False
+    dtype = scalar_of(op.result.type)  # type: ignore[arg-type]
+    return dtype.is_float and dtype.bits <= 32
 
 
 def _constants(t: ElementType, value: Any, width: int) -> Components:

@@ -81,15 +81,15 @@ class Code:
     """The lines of one function, with fresh names for registers and labels.
 
     `rounds_bfloat16`: the target has an instruction that rounds to bfloat16 as it is meant, subnormals included.
-    `approximates`: it has instructions for fast functions. `divides`: how it divides several pairs of float32 numbers
-    at a time, if not one by one. `fences_extremes`: LLVM needs to be kept from using what it knows of the operands of a
-    minimum or maximum. `mark` stands behind every instruction."""
+    `approximates`: it has instructions for fast functions. `together`: how it computes ops on several float32 numbers
+    at a time, from the operands of each, where that is faster than one by one. `fences_extremes`: LLVM needs to be kept
+    from using what it knows of the operands of a minimum or maximum. `mark` stands behind every instruction."""
 
     def __init__(self) -> None:
         self.rounds_bfloat16 = False
         self.fences_extremes = False
         self.approximates = False
-        self.divides: Callable[[Code, Sequence[tuple[str, str]]], list[str]] | None = None
+        self.together: dict[type, Callable[[Code, Sequence[Sequence[str]]], list[str]]] = {}
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.block = "entry"

@@ -29,6 +29,7 @@ from tegula.passes.specialise import Schedule, specialise
 from tegula.passes.stage_stores import stage_stores
 from tegula.passes.uniform_operands import uniform_operands
 from tegula.passes.uniformity import Uniformity
+from tegula.passes.unroll_and_jam import unroll_and_jam
 from tegula.target import CudaTarget
 
 
@@ -89,6 +90,8 @@ def for_gpu(
     if not debug:
         share_copies(kernel, target)
         passed("share_copies", kernel, observe)
+        unroll_and_jam(kernel, threads)
+        passed("unroll_and_jam", kernel, observe)
     layouts = assign_layouts(kernel, threads)
     convert_layouts(kernel, layouts, threads)
     settle_products(kernel)

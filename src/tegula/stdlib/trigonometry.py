@@ -174,26 +174,18 @@ def _quarter_far(x: float64):
 @func
 def _quarter(x: float32):
     """r, its rounding error and the quotient modulo 4, for finite x."""
-    near, near_low, near_q = tg._quarter_near(x)
-    far, far_low, far_q = tg._quarter_far(x)
-    is_near = tg.abs(x) <= NEAR_32
-    return (
-        tg.where(is_near, near, far),
-        tg.where(is_near, near_low, far_low),
-        tg.where(is_near, near_q, far_q),
-    )
+    high, low, q = tg._quarter_near(x)
+    if tg.abs(x) > NEAR_32:
+        high, low, q = tg._quarter_far(x)
+    return high, low, q
 
 
 @func
 def _quarter(x: float64):
-    near, near_low, near_q = tg._quarter_near(x)
-    far, far_low, far_q = tg._quarter_far(x)
-    is_near = tg.abs(x) <= NEAR_64
-    return (
-        tg.where(is_near, near, far),
-        tg.where(is_near, near_low, far_low),
-        tg.where(is_near, near_q, far_q),
-    )
+    high, low, q = tg._quarter_near(x)
+    if tg.abs(x) > NEAR_64:
+        high, low, q = tg._quarter_far(x)
+    return high, low, q
 
 
 @func

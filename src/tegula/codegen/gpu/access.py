@@ -3,7 +3,7 @@ buffers in shared memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from math import prod
 
@@ -28,71 +28,86 @@ FAR = 1 << 30
 # Arrays --------------------------------------------------------------------------------------------------------------
 
 
-def load(s: GpuState, op: Op) -> None:
-    """A tile of an array. Elements outside it are the fill value."""
+def load(s: GpuState, ops: Sequence[Op]) -> None:
+    """Tiles of arrays; one branch is for all. Elements outside an array are the fill value."""
+    widths = [_width(s, op, s.layouts[op.result], s.arrays[op.operands[0]]) for op in ops]
+    fits, types = "true", list[str]()
+    for op, width in zip(ops, widths, strict=True):
+        layout, array = s.layouts[op.result], s.arrays[op.operands[0]]
+        fits = _and(s, fits, _whole_and_aligned(s, op, layout, array, width))
+        packs = _packs(array.dtype, width)
+        types += ["i32"] * (layout.register_count // packs) if packs else s.types(op.result)
+
+    def wide() -> list[str]:
+        return [x for op, width in zip(ops, widths, strict=True) for x in _wide_load(s, op, width)]
+
+    def careful() -> list[str]:
+        return [x for op, width in zip(ops, widths, strict=True) for x in _careful_load(s, op, width)]
+
+    registers = wide() if fits == "true" else either(s, fits, types, wide, careful)
+    for op, width in zip(ops, widths, strict=True):
+        array = s.arrays[op.operands[0]]
+        packs = _packs(array.dtype, width)
+        count = s.layouts[op.result].register_count // packs if packs else len(s.types(op.result))
+        mine, registers = registers[:count], registers[count:]
+        s.bind(op.result, unpacked(s, mine, scalar_of(array.dtype)) if packs else mine)
+
+
+def _careful_load(s: GpuState, op: Op, width: int) -> list[str]:
+    """All registers of a tile that may leave its array, in words where `_packs`."""
     layout, array = s.layouts[op.result], s.arrays[op.operands[0]]
-    width = _width(s, op, layout, array)
-    fits = _whole_and_aligned(s, op, layout, array, width)
-    packs = _packs(array.dtype, width)
+    packs, fill = _packs(array.dtype, width), s.components(op.operands[1])
+    made: list[str] = []
+    types = [register_type(scalar_of(array.dtype), 1)] * components(array.dtype)
+    in_array = _in_array(s, op, layout, array)
+    for r, pointer in _pointers(s, op, layout, array, 1).items():
+        made += chosen(
+            s, _and(s, s.holds(layout, r), in_array(r)), types,
+            lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)),
+            list(fill),
+        )  # fmt: skip
+        if packs and r % packs == packs - 1:
+            made[-packs:] = packed(s, made[-packs:], array.dtype)
+    return made
+
+
+def store(s: GpuState, ops: Sequence[Op]) -> None:
+    """Tiles of one layout into arrays, in order; one branch is for all. Elements outside an array, and those of absent
+    lanes, are dropped."""
+    layout = s.layouts[ops[0].operands[1]]
+    widths = [_width(s, op, layout, s.arrays[op.operands[0]]) for op in ops]
+    fits = "true"
+    for op, width in zip(ops, widths, strict=True):
+        fits = _and(s, fits, _whole_and_aligned(s, op, layout, s.arrays[op.operands[0]], width))
 
     def wide() -> list[str]:
-        return _wide_load(s, op, layout, array, width)
-
-    def careful() -> list[str]:
-        fill = s.components(op.operands[1])
-        made: list[str] = []
-        types = [register_type(scalar_of(array.dtype), 1)] * components(array.dtype)
-        in_array = _in_array(s, op, layout, array)
-        for r, pointer in _pointers(s, op, layout, array, 1).items():
-            made += chosen(
-                s, _and(s, s.holds(layout, r), in_array(r)), types,
-                lambda pointer=pointer: list(s.memory.load_element(pointer, array.dtype)),
-                list(fill),
-            )  # fmt: skip
-            if packs and r % packs == packs - 1:
-                made[-packs:] = packed(s, made[-packs:], array.dtype)
-        return made
-
-    types = ["i32"] * (layout.register_count // packs) if packs else s.types(op.result)
-    if fits == "true":
-        registers = wide()
-    elif fits == "false":
-        registers = careful()
-    else:
-        registers = either(s, fits, types, wide, careful)
-    s.bind(op.result, unpacked(s, registers, scalar_of(array.dtype)) if packs else registers)
-
-
-def store(s: GpuState, op: Op) -> None:
-    """A tile into an array. Elements outside it, and those of absent lanes, are dropped."""
-    tile, array = op.operands[1], s.arrays[op.operands[0]]
-    layout, over_lanes = s.layouts[tile], _partial(tile)
-    width = _width(s, op, layout, array)
-
-    def wide() -> list[str]:
-        _wide_store(s, op, layout, array, width, over_lanes)
+        for op, width in zip(ops, widths, strict=True):
+            _wide_store(s, op, width)
         return []
 
     def careful() -> list[str]:
-        in_array = _in_array(s, op, layout, array)
-        for r, pointer in _pointers(s, op, layout, array, 1).items():
-            when(
-                s, _and(s, s.holds(layout, r, over_lanes), in_array(r)),
-                lambda r=r, pointer=pointer: s.memory.store_element(pointer, s.held[tile][r], array.dtype),
-            )  # fmt: skip
+        for op in ops:
+            _careful_store(s, op)
         return []
-
-    fits = _whole_and_aligned(s, op, layout, array, width)
 
     def act() -> None:
         if fits == "true":
             wide()
-        elif fits == "false":
-            careful()
         else:
             either(s, fits, [], wide, careful)
 
     when(s, s.owner(layout), act)
+
+
+def _careful_store(s: GpuState, op: Op) -> None:
+    tile, array = op.operands[1], s.arrays[op.operands[0]]
+    layout = s.layouts[tile]
+    in_array = _in_array(s, op, layout, array)
+    for r, pointer in _pointers(s, op, layout, array, 1).items():
+        when(
+            s, _and(s, s.holds(layout, r, _partial(tile)), in_array(r)),
+            lambda r=r, pointer=pointer: s.memory.store_element(pointer, s.held[tile][r], array.dtype),
+        )  # fmt: skip
 
 
 def atomic(s: GpuState, op: Op) -> None:
@@ -183,7 +198,7 @@ def _width(s: GpuState, op: Op, layout: Layout, array: ArrayAt) -> int:
 
 def _whole_and_aligned(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> str:
     """Whether the tile may be accessed `width` scalars at a time without looking at each: an i1, the same in all
-    threads, "true" or "false"."""
+    threads, or "true"."""
     ok = inside(s, op) if needs_bounds(s, op) else "true"
     if width > 1:
         address = s.code.emit(f"ptrtoint ptr {array_pointer(s, array, offsets(s, op))} to i64")
@@ -217,8 +232,9 @@ def _pointers(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -
     return made
 
 
-def _wide_load(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> list[str]:
+def _wide_load(s: GpuState, op: Op, width: int) -> list[str]:
     """All registers of the tile, in words where `_packs`."""
+    layout, array = s.layouts[op.result], s.arrays[op.operands[0]]
     scalar = scalar_of(array.dtype)
     fill = list(s.components(op.operands[1])) * width
     packs = _packs(array.dtype, width)
@@ -239,8 +255,9 @@ def _wide_load(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) 
     return made
 
 
-def _wide_store(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int, over_lanes: bool) -> None:
-    held = s.held[op.operands[1]]
+def _wide_store(s: GpuState, op: Op, width: int) -> None:
+    tile, array = op.operands[1], s.arrays[op.operands[0]]
+    layout, held, over_lanes = s.layouts[tile], s.held[tile], _partial(tile)
     for r, pointer in _pointers(s, op, layout, array, 1 if over_lanes else width).items():
 
         def act(r: int = r, pointer: str = pointer) -> None:

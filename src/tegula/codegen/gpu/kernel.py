@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
@@ -14,7 +14,6 @@ from tegula.codegen.gpu import access, byte_reads, exchange, schedule, wgmma
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
 from tegula.codegen.gpu.control import chosen, control, when
-from tegula.codegen.gpu.division import divided
 from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
 from tegula.codegen.gpu.lines import LineTable
@@ -22,7 +21,9 @@ from tegula.codegen.gpu.mapped import mapped
 from tegula.codegen.gpu.maps import ALIGNMENT, BYTES, TensorMap, argument_bytes, maps_at
 from tegula.codegen.gpu.pairs import pair_end, pair_other
 from tegula.codegen.gpu.product import product, to_tf32
+from tegula.codegen.gpu.quotients import quotients, roots
 from tegula.codegen.gpu.roles import multiplies, roles
+from tegula.codegen.gpu.side_by_side import side_by_side
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.scalar import Components, elementwise, lower
 from tegula.codegen.sites import Site, printed_tiles
@@ -198,7 +199,7 @@ class _Walk:
         self.code = s.code
         s.code.block = "start"
         s.code.rounds_bfloat16 = s.code.approximates = True
-        s.code.divides = divided
+        s.code.together = {S.Div: quotients, S.Sqrt: roots}
         s.run_branching = self._branching
 
     # Frame -----------------------------------------------------------------------------------------------------------
@@ -262,9 +263,19 @@ class _Walk:
 
     def region(self, region: Region) -> None:
         """Ops of a region; the terminator is left to the caller."""
-        for op in region.ops:
-            if not isinstance(op, Yield):
-                self.op(op)
+        for ops in side_by_side(self.s, region.ops):
+            if len(ops) > 1:
+                self._together(ops)
+            elif not isinstance(ops[0], Yield):
+                self.op(ops[0])
+
+    def _together(self, ops: Sequence[Op]) -> None:
+        """Ops of the same kind that do not need each other."""
+        s = self.s
+        s.loc = ops[0].loc
+        if s.line_table:
+            self.code.mark = s.line_table.mark(s.loc)
+        _TOGETHER[type(ops[0])](s, ops)
 
     def op(self, op: Op) -> None:
         s = self.s
@@ -724,6 +735,8 @@ def _on_state(rule: Callable[[GpuState, Op], None]) -> Any:
     return lambda walk, op: rule(walk.s, op)
 
 
+_TOGETHER = {TileMap: mapped, TileLoad: access.load, TileStore: access.store}
+
 _RULES: dict[type[Op], Any] = {
     Tid: _Walk.tid,
     LogicalBlocks: _on_state(logical_blocks),
@@ -733,7 +746,7 @@ _RULES: dict[type[Op], Any] = {
     TileToLanes: _Walk.to_lanes,
     Publish: _Walk.publish,
     Agree: _Walk.agree,
-    TileMap: _on_state(mapped),
+    TileMap: _on_state(lambda s, op: mapped(s, [op])),
     TileFull: _Walk.full,
     TileEmpty: _Walk.empty,
     TileArange: _Walk.arange,
@@ -746,8 +759,8 @@ _RULES: dict[type[Op], Any] = {
     PartialArgReduce: _on_state(exchange.arg_reduce),
     PartialScan: _on_state(exchange.partial_scan),
     AddPrefix: _on_state(exchange.add_prefix),
-    TileLoad: _on_state(access.load),
-    TileStore: _on_state(access.store),
+    TileLoad: _on_state(lambda s, op: access.load(s, [op])),
+    TileStore: _on_state(lambda s, op: access.store(s, [op])),
     TileAtomic: _on_state(access.atomic),
     BufNew: _Walk.buf_new,
     BufRead: _Walk.buf_read,

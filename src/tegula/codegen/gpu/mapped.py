@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tegula.codegen.elements import at_once, divides_floats, run_regions
+from tegula.codegen.elements import at_once, goes_side_by_side, run_regions
 from tegula.codegen.gpu.control import chosen
-from tegula.codegen.gpu.division import finished
+from tegula.codegen.gpu.quotients import finished
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.gpu.widen import widened, widens_together
 from tegula.codegen.scalar import Components
@@ -17,22 +17,26 @@ from tegula.ops.tile import TileMap
 from tegula.types import ElementType, TileType, components, scalar_of
 
 TOGETHER = 8
-"""Elements of a tile that a thread computes side by side where it divides."""
+"""Elements that a thread computes side by side where they share branches."""
 Given = Sequence[Sequence[Components]]
 """The arguments of a region, for each register."""
 
 
-def mapped(s: GpuState, op: Op) -> None:
-    layout, t = s.layouts[op.result], op.result.type
-    assert isinstance(t, TileType) and isinstance(op, TileMap)
-    (region,) = op.regions
+def mapped(s: GpuState, ops: Sequence[Op]) -> None:
+    """Maps that do the same to tiles of one layout."""
+    (region,), layout, t = ops[0].regions, s.layouts[ops[0].result], ops[0].result.type
+    assert isinstance(t, TileType) and isinstance(ops[0], TileMap)
     given = [
         [s.held[v][r] if isinstance(v.type, TileType) else s.components(v) for v in op.operands]
+        for op in ops
         for r in range(layout.register_count)
     ]
-    if at_once(s, op):
-        s.held[op.result] = _straight(s, region, given, t.dtype)
+    if at_once(s, ops[0]):
+        made = _straight(s, region, given, t.dtype)
+        for k, op in enumerate(ops):
+            s.held[op.result] = made[k * layout.register_count : (k + 1) * layout.register_count]
         return
+    (op,) = ops
     types = [register_type(scalar_of(t.dtype), 1)] * components(t.dtype)
     s.held[op.result] = [
         tuple(
@@ -47,12 +51,12 @@ def mapped(s: GpuState, op: Op) -> None:
 
 def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> list[Components]:
     """What a region without control flow yields. Conversions of arguments that several registers share an instruction
-    for are done first; where it divides, several registers go on side by side."""
+    for are done first; where branches are shared, several registers go on side by side."""
     known = [dict[Value, Components]() for _ in given]
     for op in region.ops:
         if isinstance(op, Cast) and op.operands[0] in region.args:
             _widen(s, op, [args[region.args.index(op.operands[0])] for args in given], known)
-    several, one = divides_floats(region), register_type(scalar_of(dtype), 1)
+    several, one = goes_side_by_side(s, region), register_type(scalar_of(dtype), 1)
     size = TOGETHER if several else 1
     made: list[Components] = []
     for first in range(0, len(given), size):

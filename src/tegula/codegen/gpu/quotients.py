@@ -1,13 +1,14 @@
-"""Quotients of float32, several at a time.
+"""Quotients and square roots of float32, several at a time.
 
 A GPU has an instruction for approximate reciprocals, and divides by a few steps from there, which are right as long as
 no number leaves the normal ones; else a subroutine does it. The assembler tests and branches for every quotient on its
 own, so that each waits for the one before. Here the numbers are scaled such that next to all divisions come out right,
-zeros and divisors as large as infinity included, and one branch is for all the others."""
+zeros and divisors as large as infinity included, and one branch is for all the others. So with roots, which take a few
+steps from an approximate reciprocal of the root, for all but very small and infinite numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from math import inf
 
@@ -21,22 +22,48 @@ BEYOND = 2.0**127
 """What stands for an infinite divisor: larger than any other, and with a reciprocal that is flushed to 0."""
 SMALLEST = 2.0**-126
 """Normal number."""
+LEAST_BITS, INFINITE_BITS = (127 - 100) << 23, 255 << 23
+"""Of 2 ** -100, whose root leaves an exact remainder, and of infinity."""
 
 
-def divided(code: Code, pairs: Sequence[tuple[str, str]]) -> list[str]:
+def quotients(code: Code, pairs: Sequence[Sequence[str]]) -> list[str]:
     """a / b of each pair, correctly rounded."""
     quick = [_quick(code, a, b) for a, b in pairs]
     lost = [code.emit(f"bitcast float {x} to i32") for _, x in quick]
     any_lost = reduce(lambda a, b: code.emit(f"or i32 {a}, {b}"), lost)
     unsure = code.emit(f"icmp ne i32 {any_lost}, 0")
+    found = [q for q, _ in quick]
+    return _unless(
+        code, unsure, found, lambda: [_sure(code, a, b, q) for (a, b), q in zip(pairs, found, strict=True)]
+    )
+
+
+def roots(code: Code, numbers: Sequence[Sequence[str]]) -> list[str]:
+    """The square root of each number, correctly rounded."""
+    quick, unsure = list[str](), list[str]()
+    for (x,) in numbers:
+        start = code.emit(f"call float @llvm.nvvm.rsqrt.approx.ftz.f(float {x})")
+        root, half = code.emit(f"fmul float {x}, {start}"), _times(code, start, 0.5)
+        lost = _fma(code, code.emit(f"fneg float {root}"), root, x)
+        quick.append(_fma(code, lost, half, root))
+        bits = code.emit(f"bitcast float {x} to i32")
+        above = code.emit(f"sub i32 {bits}, {LEAST_BITS}")
+        unsure.append(code.emit(f"icmp uge i32 {above}, {INFINITE_BITS - LEAST_BITS}"))
+    any_unsure = reduce(lambda a, b: code.emit(f"or i1 {a}, {b}"), unsure)
+    return _unless(
+        code, any_unsure, quick, lambda: [code.call("sqrt", "f32", "float", f"float {x}") for (x,) in numbers]
+    )
+
+
+def _unless(code: Code, unsure: str, quick: list[str], sure: Callable[[], list[str]]) -> list[str]:
+    """Numbers that are known already, or others, found with more effort."""
     rare, done, before = code.label("rare"), code.label("divided"), code.block
     code.branch(unsure, rare, done)
     code.place(rare)
-    sure = [_sure(code, a, b, q) for (a, b), (q, _) in zip(pairs, quick, strict=True)]
-    last = code.block
+    made, last = sure(), code.block
     code.jump(done)
     code.place(done)
-    return [code.phi("float", (q, before), (x, last)) for (q, _), x in zip(quick, sure, strict=True)]
+    return [code.phi("float", (a, before), (b, last)) for a, b in zip(quick, made, strict=True)]
 
 
 def finished(code: Code, x: str, type: str) -> str:

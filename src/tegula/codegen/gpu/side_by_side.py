@@ -1,0 +1,57 @@
+"""Which ops are lowered together: they do the same to tiles that do not need each other, and share their branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from tegula.codegen.elements import at_once, goes_side_by_side, needs_bounds
+from tegula.codegen.gpu.state import GpuState
+from tegula.ir import Op, Region, Value
+from tegula.ops.tile import TileLoad, TileMap, TileStore
+
+
+def side_by_side(s: GpuState, ops: Sequence[Op]) -> Iterator[Sequence[Op]]:
+    """The ops in order, in groups; most are alone."""
+    group: list[Op] = []
+    for op in ops:
+        if group and not _joins(s, group, op):
+            yield group
+            group = []
+        group.append(op)
+    yield group
+
+
+def _joins(s: GpuState, group: Sequence[Op], op: Op) -> bool:
+    first = group[0]
+    if type(op) is not type(first) or any(v.owner in group for v in op.operands):
+        return False
+    if isinstance(op, TileMap):
+        return (
+            at_once(s, op)
+            and goes_side_by_side(s, op.regions[0])
+            and s.layouts[op.result] == s.layouts[first.result]
+            and same(op.regions[0], first.regions[0])
+        )
+    if isinstance(op, TileStore) and s.layouts[op.operands[1]] != s.layouts[first.operands[1]]:
+        return False
+    # Promises are checked before each access.
+    return (
+        isinstance(op, TileLoad | TileStore) and all(needs_bounds(s, o) for o in (first, op)) and not s.debug
+    )
+
+
+def same(a: Region, b: Region, outside: Mapping[Value, Value] | None = None) -> bool:
+    """Whether two regions do the same to their arguments and to what both use from outside, where the second one uses
+    other values for those that are named."""
+    if [v.type for v in a.args] != [v.type for v in b.args] or len(a.ops) != len(b.ops):
+        return False
+    names = {**(outside or {}), **dict(zip(a.args, b.args, strict=True))}
+    for x, y in zip(a.ops, b.ops, strict=True):
+        if type(x) is not type(y) or x.attrs != y.attrs or len(x.regions) != len(y.regions):
+            return False
+        if [names.get(v, v) for v in x.operands] != y.operands:
+            return False
+        if not all(same(p, q, names) for p, q in zip(x.regions, y.regions, strict=True)):
+            return False
+        names.update(zip(x.results, y.results, strict=True))
+    return True

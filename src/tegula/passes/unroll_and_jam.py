@@ -1,0 +1,191 @@
+"""Rounds of a loop over small tiles that do not need each other's results run side by side.
+
+A thread that has one element of a tile waits for its load, and then for one instruction after another. Where rounds
+only load, compute and store, and load nothing that others store, a round of the new loop does the first op of several
+old rounds, then the second op of all of them, and so on; what is left over is done by the old loop behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from tegula.ir import Builder, Kernel, Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.array import ArrayView
+from tegula.ops.control import For, Yield
+from tegula.ops.tile import TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore
+from tegula.passes.overlap import array_root, writes
+from tegula.passes.window import window
+from tegula.rewrite import clone_op, is_made_in, walk_regions
+from tegula.types import TileType
+
+MOST = 8
+"""Elements of a tile that a thread computes side by side."""
+LEAST = 5 / 8
+"""Of the most: so many still gain from each other, and more so if no round is left over."""
+OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
+"""What each thread does for itself to elements of its own."""
+
+
+def unroll_and_jam(kernel: Kernel, threads: int) -> None:
+    """Rewrite the kernel in place."""
+    for region in walk_regions(kernel.body):
+        for op in [op for op in region.ops if isinstance(op, For)]:
+            rounds = _rounds(kernel, op, threads)
+            if rounds > 1:
+                _Jam(op, rounds).run()
+
+
+def _rounds(kernel: Kernel, loop: Op, threads: int) -> int:
+    """How many rounds run side by side; 1 where they cannot, or where that gains nothing."""
+    (body,) = loop.regions
+    ops = [op for op in body.ops if not isinstance(op, Yield)]
+    tiles = [r.type for op in ops for r in op.results if isinstance(r.type, TileType)]
+    if loop.attrs.get("stages") or not tiles or not all(_is_of_threads(op) for op in ops):
+        return 1
+    if not any(isinstance(op, TileLoad | TileMap) for op in ops) or not _apart(kernel, loop, ops):
+        return 1
+    start, stop, step = (_number(v) for v in loop.operands[:3])
+    if start is None or start < 0 or step is None or step < 1:
+        return 1
+    most = MOST // max(ceil(t.size / threads) for t in tiles)
+    if stop is None:
+        return most
+    count = len(range(start, stop, step))
+    most = min(most, count)
+    return min(range(most, int(most * LEAST) - 1, -1), key=lambda n: count % max(n, 1), default=1)
+
+
+def _is_of_threads(op: Op) -> bool:
+    if isinstance(op, OF_THREADS):
+        return True
+    plain = not op.regions and not any(isinstance(v.type, TileType) for v in (*op.operands, *op.results))
+    return plain and (isinstance(op, ArrayView) or (not op.effects() and op.PURE))  # type: ignore[attr-defined]
+
+
+def _apart(kernel: Kernel, loop: Op, ops: Sequence[Op]) -> bool:
+    """Whether what an op stores is nothing that another one loads or stores, nor itself in another round: threads need
+    not wait for each other."""
+    stores = [op for op in ops if isinstance(op, TileStore)]
+    return all(_moves_on(store, loop) for store in stores) and not any(
+        writes(kernel, store, {array_root(other.operands[0])})
+        for store in stores
+        for other in ops
+        if isinstance(other, TileLoad | TileStore) and other is not store
+    )
+
+
+def _moves_on(store: Op, loop: Op) -> bool:
+    """Whether each round of a loop moves a store by at least its length in some dimension."""
+    (body,), step = loop.regions, _number(loop.operands[2]) or 0
+    for span in window(store) or ():
+        inside = [(v, c) for v, c in span.terms if is_made_in(v, body)]
+        if [v for v, _ in inside] == [body.args[0]] and abs(inside[0][1] * step) >= span.length:
+            return True
+    return False
+
+
+def _number(value: Value) -> int | None:
+    return value.owner.attrs["value"] if isinstance(value.owner, S.Const) else None
+
+
+def _order(body: Region) -> list[Op]:
+    """The ops of a round, loads and what they need first."""
+    wanted = {v for op in body.ops if isinstance(op, TileLoad) for v in op.operands}
+    early = set[Op]()
+    for op in reversed(body.ops):
+        if isinstance(op, TileLoad) or wanted.intersection(op.results):
+            early.add(op)
+            wanted.update(op.operands)
+    ops = [op for op in body.ops if not isinstance(op, Yield)]
+    return [op for op in ops if op in early] + [op for op in ops if op not in early]
+
+
+class _Jam:
+    """Rewrites one loop."""
+
+    def __init__(self, loop: Op, rounds: int) -> None:
+        self.loop, self.rounds = loop, rounds
+        (self.body,) = loop.regions
+        self.made = {r for op in self.body.ops for r in op.results}
+        self.before = Region()
+        self.build = Builder(self.before, loop.loc)
+
+    def run(self) -> None:
+        loop, region, jammed = self.loop, self.loop.parent, self._side_by_side()
+        assert region is not None
+        start, stop, step, *initial = loop.operands
+        by = self._constant(self._step() * self.rounds)
+        if self._leaves_nothing():
+            loop.operands, loop.regions = [start, stop, by, *initial], [jammed]
+            jammed.parent = loop
+        else:
+            middle, types = self._middle(), [v.type for v in loop.results]
+            new = self.build.insert(For([start, middle, by, *initial], types, loop.attrs, [jammed], loop.loc))
+            loop.operands = [middle, stop, step, *new.results]
+        at = region.ops.index(loop)
+        for op in self.before.ops:
+            op.parent = region
+        region.ops[at:at] = self.before.ops
+
+    def _leaves_nothing(self) -> bool:
+        start, stop = (_number(v) for v in self.loop.operands[:2])
+        if start is None or stop is None:
+            return False
+        return len(range(start, stop, self._step())) % self.rounds == 0
+
+    def _step(self) -> int:
+        step = _number(self.loop.operands[2])
+        assert step is not None
+        return step
+
+    def _constant(self, value: int) -> Value:
+        index = self.loop.operands[0].type
+        return self.build.insert(S.Const([], [index], {"type": index, "value": value})).result
+
+    def _middle(self) -> Value:
+        """Where the rounds begin that are left over."""
+        start, stop, _ = self.loop.operands[:3]
+        length = self._made(S.Sub, self._made(S.Max, stop, start), start)
+        by = self._step() * self.rounds
+        groups = self._made(S.FloorDiv, length, self._constant(by))
+        return self._made(S.Add, start, self._made(S.Mul, groups, self._constant(by)))
+
+    def _made(self, kind: type[Op], a: Value, b: Value) -> Value:
+        return self.build.insert(kind([a, b], [a.type], None, [], self.loop.loc)).result
+
+    def _side_by_side(self) -> Region:
+        new = Region([a.type for a in self.body.args])
+        build = Builder(new, self.loop.loc)
+        maps = [dict[Value, Value]() for _ in range(self.rounds)]
+        index = self.body.args[0]
+        for k, mapping in enumerate(maps):
+            mapping[index] = new.args[0]
+            if k:
+                by = S.Const(
+                    [], [index.type], {"type": index.type, "value": k * self._step()}, [], self.loop.loc
+                )
+                at = [new.args[0], build.insert(by).result]
+                mapping[index] = build.insert(S.Add(at, [index.type], None, [], self.loop.loc)).result
+        maps[0].update(zip(self.body.args[1:], new.args[1:], strict=True))
+        left = [_order(self.body) for _ in maps]
+        # Where a round needs what the one before makes of what it is given, it follows in the next turn.
+        while left[-1]:
+            for op in list(left[-1]):
+                for k, mapping in enumerate(maps):
+                    if op in left[k] and (k == 0 or op not in left[k - 1]):
+                        values = [self._known(maps, k, v) for v in op.operands]
+                        if None not in values:
+                            mapping.update(zip(op.operands, values, strict=True))  # type: ignore[arg-type]
+                            build.insert(clone_op(op, mapping))
+                            left[k].remove(op)
+        last = [self._known(maps, self.rounds, v) for v in self.body.args[1:]]
+        build.insert(Yield(last, [], None, [], self.loop.loc))  # type: ignore[arg-type]
+        return new
+
+    def _known(self, maps: Sequence[dict[Value, Value]], round: int, value: Value) -> Value | None:
+        """What a value of the old loop is in a round; None if that is not computed yet."""
+        if value in self.body.args[1:] and round:
+            before = self.body.terminator.operands[self.body.args.index(value) - 1]
+            return self._known(maps, round - 1, before)
+        return maps[round].get(value, None if value in self.made else value)

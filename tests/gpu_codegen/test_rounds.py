@@ -1,0 +1,66 @@
+"""Rounds that run side by side have the bits of the CPU, also at the edges of arrays and for numbers that are rare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_code import lowered, run_serially
+
+import tegula as tg
+
+WIDTH = tg.constant(32)
+THREADS = 32
+
+
+@tg.func
+def curve(x: float):
+    return tg.sin(x) + tg.sqrt(tg.abs(x)) / (tg.abs(x) + 1.0)
+
+
+@tg.kernel
+def each_row(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    for i in range(n):
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 5))
+        tg.tile_store(b, tg.tile_map(curve, x), offset=(i, 3))
+
+
+@tg.kernel
+def ahead(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    x = tg.tile_load(a, shape=(1, WIDTH), offset=(0, 0))
+    for i in range(1, n):
+        y = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        x = tg.tile_map(curve, x)
+        tg.tile_store(b, x, offset=(i - 1, 0))
+        x = y
+    tg.tile_store(b, tg.tile_map(curve, x), offset=(n - 1, 0))
+
+
+@tg.kernel
+def decayed(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    total = tg.tile_zeros(shape=(1, WIDTH), dtype=float)
+    for i in range(n):
+        total = total * 0.5 + tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        tg.tile_store(b, total, offset=(i, 0))
+
+
+@pytest.mark.parametrize("kernel", [each_row, ahead, decayed])
+@pytest.mark.parametrize("n", [1, 7, 8, 21])
+def test_rounds_have_the_bits_of_the_cpu(kernel: Any, n: int) -> None:
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal((19, 36)).astype(np.float32)
+    rare = rng.random(a.shape)
+    a = np.where(rare < 0.05, a * 1e7, np.where(rare < 0.1, a * 1e-39, a)).astype(np.float32)
+    a[3, 7], a[4, 9], a[5, 0] = np.inf, 0.0, np.nan
+    found = []
+    for on_cpu in (True, False):
+        given = [tg.array(a), tg.full((17, 34), -1.0, dtype=tg.float32), n]
+        if on_cpu:
+            tg.launch_tiled(kernel, 1, given, block_dim=THREADS)
+        else:
+            run_serially(lowered(kernel, given, (1,), THREADS), kernel, given, (1, THREADS), 1)
+        found.append(given[1].numpy())
+    wanted, got = found
+    same = (got.view(np.uint32) == wanted.view(np.uint32)) | (np.isnan(got) & np.isnan(wanted))
+    assert same.all(), (got[~same][:5], wanted[~same][:5])

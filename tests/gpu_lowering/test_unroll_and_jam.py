@@ -1,0 +1,176 @@
+"""Rounds over small tiles run side by side where they do not need each other, and do what they did one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from lowering import agrees, barriers, lowered, tiled
+
+import tegula as tg
+from tegula.ir import Kernel, Op
+from tegula.ops.control import For
+from tegula.ops.tile import TileLoad
+
+WIDTH = 32
+ROWS = tg.constant(16)
+ODD = tg.constant(17)
+FEW = tg.constant(3)
+
+
+@tg.func
+def curve(x: float):
+    return tg.sin(x * 3.0) + tg.sqrt(tg.abs(x)) / (tg.abs(x) + 1.0)
+
+
+def rows(bound: Any, start: int = 0, step: int = 1) -> Any:
+    first, by = tg.constant(start), tg.constant(step)
+
+    @tg.kernel
+    def each_row(a: tg.array2d[float], b: tg.array2d[float], n: int):
+        for i in range(first, bound, by):
+            x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+            tg.tile_store(b, tg.tile_map(curve, x), offset=(i, 0))
+
+    return each_row
+
+
+@tg.kernel
+def to_a_number(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    for i in range(n):
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        tg.tile_store(b, tg.tile_map(curve, x), offset=(i, 0))
+
+
+@tg.kernel
+def ahead(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    x = tg.tile_load(a, shape=(1, WIDTH), offset=(0, 0))
+    for i in range(1, n):
+        y = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        x = tg.tile_map(curve, x)
+        tg.tile_store(b, x, offset=(i - 1, 0))
+        x = y
+    tg.tile_store(b, tg.tile_map(curve, x), offset=(n - 1, 0))
+
+
+@tg.kernel
+def load_late(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    x = tg.tile_load(a, shape=(1, WIDTH), offset=(0, 0))
+    for i in range(1, n):
+        tg.tile_store(b, tg.tile_map(curve, x), offset=(i - 1, 0))
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+
+
+@tg.kernel
+def summed(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    total = tg.tile_zeros(shape=(1, WIDTH), dtype=float)
+    last = tg.tile_zeros(shape=(1, WIDTH), dtype=float)
+    before = tg.tile_zeros(shape=(1, WIDTH), dtype=float)
+    for i in range(n):
+        before = last
+        last = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        total = tg.abs(total) + last
+        tg.tile_store(b, total + before, offset=(i, 0))
+    tg.tile_store(b, total - before, offset=(n, 0))
+
+
+@tg.kernel
+def beyond(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    for i in range(n):
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i * 3, 7), bounds_check=True)
+        tg.tile_store(b, x + 1.0, offset=(i * 2, 5), bounds_check=True)
+
+
+@tg.kernel
+def in_place(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    for i in range(n):
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        tg.tile_store(a, x * 2.0, offset=(i + 1, 0))
+
+
+@tg.kernel
+def the_same_row(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    for i in range(n):
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        tg.tile_store(b, x, offset=(i // 2, 0))
+
+
+@tg.kernel
+def two_stores(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    for i in range(n):
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        tg.tile_store(b, x, offset=(i, 0))
+        tg.tile_store(b, x * 2.0, offset=(i + 1, 0))
+
+
+@tg.kernel
+def added_up(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    for i in range(n):
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        tg.tile_store(b, x * tg.tile_sum(x), offset=(i, 0))
+
+
+@tg.kernel
+def backwards(a: tg.array2d[float], b: tg.array2d[float], n: int):
+    for i in range(15, -1, -1):
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        tg.tile_store(b, x * 2.0, offset=(i, 0))
+
+
+def launch(kernel: Any, n: int = 16, block_dim: int = WIDTH) -> Any:
+    a = np.random.default_rng(n).standard_normal((20, WIDTH)).astype(np.float32)
+    return tiled(kernel, [tg.array(a), tg.zeros((20, WIDTH)), n], (1,), block_dim)
+
+
+def loads(kernel: Kernel) -> list[int]:
+    """Of each loop, how many a round has."""
+    return [_count(op) for op in kernel.walk() if isinstance(op, For)]
+
+
+def _count(loop: Op) -> int:
+    return sum(isinstance(op, TileLoad) for op in loop.regions[0].ops)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "counts"),
+    [
+        (rows(ROWS), [8]),
+        (rows(ODD), [8, 1]),
+        (rows(ROWS, 1), [5]),
+        (rows(ROWS, 3, 2), [7]),
+        (rows(FEW), [3]),
+        (to_a_number, [8, 1]),
+        (ahead, [8, 1]),
+        (load_late, [8, 1]),
+        (summed, [8, 1]),
+        (beyond, [8, 1]),
+    ],
+)
+@pytest.mark.parametrize("n", [1, 2, 8, 9, 17])
+def test_rounds_side_by_side_do_what_they_did(kernel: Any, counts: list[int], n: int) -> None:
+    made, _ = agrees(launch(kernel, n))
+    assert loads(made) == counts
+
+
+@pytest.mark.parametrize("kernel", [in_place, the_same_row, two_stores, added_up, backwards])
+def test_rounds_that_need_each_other_stay_apart(kernel: Any) -> None:
+    made, _ = agrees(launch(kernel))
+    assert loads(made) == [1]
+
+
+@pytest.mark.parametrize(("block_dim", "counts"), [(64, [8, 1]), (32, [8, 1])])
+def test_a_tile_that_does_not_fill_a_block(block_dim: int, counts: list[int]) -> None:
+    made, _ = agrees(launch(to_a_number, 10, block_dim))
+    assert loads(made) == counts
+
+
+def test_arrays_that_overlap_are_not_mixed_up() -> None:
+    a = tg.array(np.random.default_rng(1).standard_normal((20, WIDTH)).astype(np.float32))
+    made, _ = lowered(tiled(to_a_number, [a, a, 16], (1,), WIDTH))
+    assert loads(made) == [1]
+
+
+def test_no_barrier_stands_between_rounds() -> None:
+    made, _ = lowered(launch(rows(ROWS)))
+    assert not barriers(made)
