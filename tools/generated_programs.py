@@ -2,11 +2,13 @@
 differences and derivatives in forward mode; every second one has kinks, and only the latter.
 
 Usage: python tools/generated_programs.py [--gradients] [--device cuda:0] [--first SEED] [--count N] [--jobs N]
-                                          [--seconds N] [--into FILE]
+                                          [--seconds N] [--limit N] [--every N] [--into FILE]
 
-Programs are made from their seeds. Each worker is a process of its own; one that dies has failed at its program, and
-another takes its place. Prints outcomes and failures, writes them as JSON with `--into`, and exits with 1 if there are
-failures."""
+Programs are made from their seeds. Each worker is a process of its own, and another takes its place after a program at
+which it failed, died, or worked for more than `--limit` seconds: a fault ends a process's use of a GPU. Prints failures
+as they come, the outcomes so far every `--every` seconds, and all of them at the end, which an interrupt or SIGTERM
+only brings nearer. `--into` adds a line of JSON to a file as each program ends; programs that are in the file already
+are counted, and not run again. Exits with 1 if there are failures."""
 
 from __future__ import annotations
 
@@ -14,6 +16,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +25,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "outcome "
@@ -54,19 +58,21 @@ def outcome_of_gradient(seed: int) -> str:
 
     program = KinkedProgram(seed) if seed % 2 else SmoothProgram(seed)
     try:
-        found = set(check(program).values())
+        found = check(program)
     except Exception as error:
         return f"failed: {type(error).__name__} {error}\n{program}"
-    wrong = [verdict for verdict in found if verdict.startswith("wrong")]
-    if wrong:
-        return f"failed: {wrong[0]}\n{program}"
-    return min(found - {"right"}, default="right")
+    others = {rounds: verdict for rounds, verdict in found.items() if verdict != "right"}
+    if not others:
+        return "right"
+    worst = max(others.values(), key=lambda verdict: verdict.startswith("wrong"))
+    of = f"of {', '.join(str(rounds) for rounds in others)} rounds"
+    return f"failed: {worst}, {of}\n{program}" if worst.startswith("wrong") else f"{worst}: {of}"
 
 
 def work(device: str, gradients: bool) -> None:
     """Answer each seed that comes with its outcome."""
-    for folder in ("semantics", "gradients" if gradients else "generated"):
-        sys.path.insert(0, str(ROOT / "tests" / folder))
+    for folder in ("tests/semantics", "tests/gradients" if gradients else "tests/generated", "src"):
+        sys.path.insert(0, str(ROOT / folder))
     import tegula as tg
 
     tg.config.cache_kernels = False
@@ -76,56 +82,149 @@ def work(device: str, gradients: bool) -> None:
             print(MARK + json.dumps(run(int(line))), flush=True)
 
 
+@dataclass
+class Worker:
+    """A process that answers seeds, started when there is one to answer."""
+
+    options: list[str]
+    limit: float
+    process: subprocess.Popen[str] | None = None
+
+    def outcome(self, seed: int) -> str:
+        """What comes of the program; of one that fails, and with it perhaps the GPU for its process, nothing stays."""
+        said = self.answer(seed)
+        if said.startswith("failed"):
+            self.end()
+        return said
+
+    def answer(self, seed: int) -> str:
+        if self.process is None:
+            self.process = started(self.options)
+        process, said, begin = self.process, list[str](), time.monotonic()
+        assert process.stdin is not None and process.stdout is not None
+        timer = threading.Timer(self.limit, process.kill)
+        timer.start()
+        try:
+            process.stdin.write(f"{seed}\n")
+            process.stdin.flush()
+            for line in process.stdout:
+                if line.startswith(MARK):
+                    return json.loads(line.removeprefix(MARK))
+                said.append(line)
+        except BrokenPipeError:
+            pass
+        finally:
+            timer.cancel()
+        status = process.wait()
+        late = time.monotonic() - begin >= self.limit
+        why = f"took more than {self.limit:g} s" if late else f"ended with {status}"
+        return f"failed: the process {why}: {''.join(said)[-1000:]}"
+
+    def end(self) -> None:
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def started(options: list[str]) -> subprocess.Popen[str]:
+    """A worker's process. There is one for each core, and interrupts are for the run as a whole."""
+    return subprocess.Popen(
+        [sys.executable, __file__, "--worker", *options],
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        start_new_session=True,
+    )
+
+
 # The run -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Tally:
-    """What has come of the programs so far."""
+    """What has come of the programs so far. `into`: where each is noted as it ends."""
 
+    into: TextIO | None = None
     outcomes: Counter[str] = field(default_factory=Counter)
     failures: dict[int, str] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def note(self, seed: int, outcome: str) -> None:
+    def note(self, seed: int, outcome: str, seconds: float) -> None:
         with self.lock:
-            if outcome.startswith("failed"):
-                self.failures[seed] = outcome[:SHOWN]
-                print(f"seed {seed}: {self.failures[seed]}", flush=True)
-            self.outcomes[outcome.split(":")[0]] += 1
+            self.count(seed, outcome)
+            if self.into is not None:
+                line = {"seed": seed, "outcome": outcome[:SHOWN], "seconds": round(seconds, 3)}
+                self.into.write(json.dumps(line) + "\n")
+                self.into.flush()
+
+    def count(self, seed: int, outcome: str) -> None:
+        if outcome.startswith("failed"):
+            self.failures[seed] = outcome[:SHOWN]
+            print(f"seed {seed}: {self.failures[seed]}", flush=True)
+        self.outcomes[outcome.split(":")[0]] += 1
+        self.seen.add(seed)
+
+    def __str__(self) -> str:
+        with self.lock:
+            parts = (f"{n} {outcome}" for outcome, n in self.outcomes.most_common())
+            return f"{self.outcomes.total()} programs: {', '.join(parts) or 'none'}"
 
 
-def employ(seeds: Iterator[int], tally: Tally, options: list[str], end: float) -> None:
-    """Keep one worker at work until there are no more seeds, or no more time."""
-    worker: subprocess.Popen[str] | None = None
-    while time.monotonic() < end:
+def noted(path: Path) -> Tally:
+    """The tally of what a file holds, which goes on there. A last line that was cut short is left out."""
+    held = path.read_text() if path.exists() else ""
+    whole = held[: held.rfind("\n") + 1]
+    if whole != held:
+        path.write_text(whole)
+    tally = Tally(path.open("a"))
+    for line in whole.splitlines():
+        tally.count((record := json.loads(line))["seed"], record["outcome"])
+    return tally
+
+
+def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.Event) -> None:
+    """Keep a worker at work until there are no more seeds, or it is to stop; what it is at then counts for nothing."""
+    while not stop.is_set():
         with tally.lock:
             seed = next(seeds, None)
         if seed is None:
             break
-        if worker is None or worker.poll() is not None:
-            command = [sys.executable, __file__, "--worker", *options]
-            worker = subprocess.Popen(
-                command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-            )
-        tally.note(seed, answer(worker, seed))
-    if worker is not None:
-        worker.kill()
+        begin = time.monotonic()
+        outcome = worker.outcome(seed)
+        if not stop.is_set():
+            tally.note(seed, outcome, time.monotonic() - begin)
+    worker.end()
 
 
-def answer(worker: subprocess.Popen[str], seed: int) -> str:
-    assert worker.stdin is not None and worker.stdout is not None
-    said: list[str] = []
-    try:
-        worker.stdin.write(f"{seed}\n")
-        worker.stdin.flush()
-        for line in worker.stdout:
-            if line.startswith(MARK):
-                return json.loads(line.removeprefix(MARK))
-            said.append(line)
-    except BrokenPipeError:
-        pass
-    return f"failed: the process ended with {worker.wait()}: {''.join(said)[-1000:]}"
+def run(asked: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
+    """Have all programs run, and say from time to time how far it has come."""
+    begin = time.monotonic()
+    options = ["--device", asked.device, *(["--gradients"] if asked.gradients else [])]
+    every = range(asked.first, asked.first + asked.count)
+    seeds = (seed for seed in every if seed not in tally.seen)
+    workers = [Worker(options, asked.limit) for _ in range(asked.jobs)]
+    threads = [
+        threading.Thread(target=employ, args=(seeds, tally, worker, stop), daemon=True) for worker in workers
+    ]
+    for thread in threads:
+        thread.start()
+    told = begin
+    while any(thread.is_alive() for thread in threads):
+        now = time.monotonic()
+        if stop.wait(min(0.2, begin + asked.seconds - now)) or now - begin >= asked.seconds:
+            break
+        if now - told >= asked.every:
+            print(f"{now - begin:5.0f} s, {tally}", flush=True)
+            told = now
+    stop.set()
+    for thread, worker in zip(threads, workers, strict=True):
+        while thread.is_alive():
+            worker.end()
+            thread.join(0.1)
 
 
 def main() -> int:
@@ -137,30 +236,22 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--count", type=int, default=1000, metavar="N")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
-    parser.add_argument("--seconds", type=float, default=500.0, metavar="N")
+    parser.add_argument("--seconds", type=float, default=500.0, metavar="N", help="for all programs")
+    parser.add_argument("--limit", type=float, default=120.0, metavar="N", help="seconds for one program")
+    parser.add_argument("--every", type=float, default=10.0, metavar="N", help="seconds between two reports")
     parser.add_argument("--into", type=Path, metavar="FILE")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.worker:
         work(asked.device, asked.gradients)
         return 0
-    tally, begin = Tally(), time.monotonic()
-    seeds = iter(range(asked.first, asked.first + asked.count))
-    options = ["--device", asked.device, *(["--gradients"] if asked.gradients else [])]
-    given = (seeds, tally, options, begin + asked.seconds)
-    threads = [threading.Thread(target=employ, args=given) for _ in range(asked.jobs)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    took = time.monotonic() - begin
-    kind = "gradients" if asked.gradients else "programs"
-    print(f"{tally.outcomes.total()} {kind} on {asked.device} in {took:.0f} s: {dict(tally.outcomes)}")
-    if asked.into:
-        data = {"kind": kind, "device": asked.device, "first": asked.first, "asked": asked.count}
-        failures = {str(k): v for k, v in tally.failures.items()}
-        data |= {"outcomes": dict(tally.outcomes), "failures": failures}
-        asked.into.write_text(json.dumps(data, indent=1) + "\n")
+    stop, begin = threading.Event(), time.monotonic()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    tally = noted(asked.into) if asked.into else Tally()
+    run(asked, tally, stop)
+    kind = "gradients" if asked.gradients else "results"
+    print(f"{kind} on {asked.device}, {time.monotonic() - begin:.0f} s, {tally}", flush=True)
     return 1 if tally.failures else 0
 
 

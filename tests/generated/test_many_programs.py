@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,31 +27,55 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def test_programs_are_counted(tmp_path: Path) -> None:
-    into = tmp_path / "found.json"
-    command = [sys.executable, str(TOOL), "--count", "3", "--first", "7", "--jobs", "1", "--into", str(into)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(into.read_text())
-    assert sum(found["outcomes"].values()) == 3 and not found["failures"]
+def command(*options: object) -> list[str]:
+    return [sys.executable, str(TOOL), "--jobs", "1", *map(str, options)]
 
 
-DYING = """
-import sys
+def test_programs_are_counted_and_noted_one_by_one(tmp_path: Path) -> None:
+    into = tmp_path / "found.jsonl"
+    asked = command("--first", 7, "--into", into)
+    done = subprocess.run([*asked, "--count", "2"], capture_output=True, text=True)
+    assert done.returncode == 0 and " s, 2 programs: " in done.stdout, done.stdout + done.stderr
+    with into.open("a") as file:
+        file.write('{"seed": 8, "outc')
+    done = subprocess.run([*asked, "--count", "3"], capture_output=True, text=True)
+    assert done.returncode == 0 and " s, 3 programs: " in done.stdout, done.stdout + done.stderr
+    found = [json.loads(line) for line in into.read_text().splitlines()]
+    assert [line["seed"] for line in found] == [7, 8, 9]
+    assert not any(line["outcome"].startswith("failed") for line in found)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_ended_run_says_what_it_has(tmp_path: Path, number: signal.Signals) -> None:
+    into = tmp_path / "found.jsonl"
+    asked = command("--count", 10**6, "--into", into, "--every", 0.2)
+    with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        said = next(line for line in running.stdout if " 0 programs" not in line)
+        running.send_signal(number)
+        rest = running.communicate(timeout=30)[0]
+    assert " s, " in said and running.returncode == 0
+    assert f" s, {len(into.read_text().splitlines())} programs: " in rest.splitlines()[-1]
+
+
+WORKER = """
+import sys, time
 for line in sys.stdin:
     if int(line) == 1:
         sys.exit("no more")
-    print('outcome "ran"', flush=True)
+    if int(line) == 3:
+        time.sleep(60)
+    print('outcome "failed: CUDA_ERROR"' if lost else 'outcome "ran"', flush=True)
+    lost = lost or int(line) == 5
 """
 
 
-def test_a_process_that_dies_has_failed_at_its_program(
-    tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    dying = tmp_path / "dying.py"
-    dying.write_text(DYING)
-    monkeypatch.setattr(tool, "__file__", str(dying))
+def test_a_program_takes_no_other_with_it(tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "worker.py"
+    fake.write_text(f"lost = False{WORKER}")
+    monkeypatch.setattr(tool, "__file__", str(fake))
     tally = tool.Tally()
-    tool.employ(iter(range(4)), tally, [], float("inf"))
-    assert tally.outcomes == {"ran": 3, "failed": 1}
-    assert "no more" in tally.failures[1] and list(tally.failures) == [1]
+    tool.employ(iter(range(10)), tally, tool.Worker([], limit=1.0), threading.Event())
+    assert tally.outcomes == {"ran": 7, "failed": 3} and tally.seen == set(range(10))
+    assert "no more" in tally.failures[1] and "more than 1 s" in tally.failures[3]
+    assert "CUDA_ERROR" in tally.failures[6]
