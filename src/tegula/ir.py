@@ -6,6 +6,7 @@ An op's class says what it is (see `ops/`); this file only knows how ops hang to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 from tegula.dataclass import dataclass
@@ -70,8 +71,7 @@ class Op:
     def walk(self) -> Iterator[Op]:
         """This op and all ops nested in it, in program order."""
         yield self
-        for region in self.regions:
-            yield from region.walk()
+        yield from _walk(self.regions)
 
     def __repr__(self) -> str:
         return f"<{self.NAME} at {self.loc}>"
@@ -93,12 +93,29 @@ class Region:
         return op
 
     def walk(self) -> Iterator[Op]:
-        for op in list(self.ops):
-            yield from op.walk()
+        """All ops in it, in program order."""
+        return _walk([self])
 
     @property
     def terminator(self) -> Op:
         return self.ops[-1]
+
+
+def _walk(regions: Sequence[Region]) -> Iterator[Op]:
+    """The ops of regions and those nested in them. Each region is seen as it is when its turn comes."""
+    pending = [_ops(regions)]
+    while pending:
+        for op in pending[-1]:
+            yield op
+            if op.regions:
+                pending.append(_ops(op.regions))
+                break
+        else:
+            pending.pop()
+
+
+def _ops(regions: Sequence[Region]) -> Iterator[Op]:
+    return chain.from_iterable(list(region.ops) for region in regions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,12 +92,10 @@ class _Simplifier:
                 continue
             if key is not None:
                 seen[key] = op
-            isolated = not isinstance(op, For | While) and op.NAME not in ("if", "lanes", "roles")
-            # Numbers in a row are cheaper to compute again than to hold throughout a loop.
-            rows = isinstance(op, For | While)
-            known = {k: v for k, v in seen.items() if not (rows and isinstance(v, TileArange))}
-            for nested in op.regions:
-                self.region(nested, {} if isolated else known)
+            if op.regions:
+                known = _known_inside(op, seen)
+                for nested in op.regions:
+                    self.region(nested, known)
             kept.append(op)
         region.ops = kept
 
@@ -125,6 +123,14 @@ class _Simplifier:
         made.parent = op.parent
         kept.append(made)
         return made.result
+
+
+def _known_inside(op: Op, seen: dict[Any, Op]) -> dict[Any, Op]:
+    """What has been computed before an op, of what its regions may use."""
+    if isinstance(op, For | While):
+        # Numbers in a row are cheaper to compute again than to hold throughout a loop.
+        return {k: v for k, v in seen.items() if not isinstance(v, TileArange)}
+    return seen if op.NAME in ("if", "lanes", "roles") else {}
 
 
 def _permuted(op: TileSlice | TilePermute, kept: list[Op]) -> Value | None:
