@@ -13,6 +13,7 @@ are counted, and not run again. Exits with 1 if there are failures."""
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
@@ -31,6 +32,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MARK = "outcome "
 SHOWN = 2000
 """Characters of a failure."""
+COLLECTED = 8
+"""Programs."""
 
 
 # Workers -------------------------------------------------------------------------------------------------------------
@@ -77,9 +80,14 @@ def work(device: str, gradients: bool) -> None:
 
     tg.config.cache_kernels = False
     run = outcome_of_gradient if gradients else outcome_of_program
+    # What programs leave behind is collected after some of them, and not while one of them is compiled.
+    gc.freeze()
+    gc.disable()
     with tg.ScopedDevice(device):
-        for line in sys.stdin:
+        for count, line in enumerate(sys.stdin):
             print(MARK + json.dumps(run(int(line))), flush=True)
+            if count % COLLECTED == COLLECTED - 1:
+                gc.collect()
 
 
 @dataclass

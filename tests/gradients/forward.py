@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log, pi, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -33,6 +34,7 @@ from tegula.ops.convert import convert
 from tegula.ops.gradient import has_adjoint
 from tegula.ops.linear import TileMatmul
 from tegula.runtime.description import SPECIALISATIONS
+from tegula.runtime.kernel import Specialisation
 from tegula.runtime.launch import plan
 from tegula.runtime.library import library
 from tegula.runtime.resolve import overlaps, specialisation
@@ -288,7 +290,12 @@ def differentiable(kernel: Any, args: Sequence[Any], dims: Sequence[int], block_
     """The IR that an adjoint is made of, as it was traced: functions with a derivative of their own are calls in it."""
     packed = [pack(value) for pack, value in zip(kernel.packers, args, strict=True)]
     found = [SPECIALISATIONS[number] for number, _ in packed]
-    wanted = specialisation(found, plan(tuple(dims), block_dim).launch, overlaps(tuple(args)))
+    return _traced(kernel, specialisation(found, plan(tuple(dims), block_dim).launch, overlaps(tuple(args))))
+
+
+@lru_cache(maxsize=16)
+def _traced(kernel: Any, wanted: Specialisation) -> Kernel:
+    """Once for all launches of a kind: the machine leaves it as it is."""
     return trace(
         kernel.definition, wanted.types, wanted.launch, wanted.access, library(), differentiable=True
     )
