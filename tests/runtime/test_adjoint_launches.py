@@ -179,3 +179,52 @@ def test_the_order_is_fixed_when_it_is_to_be() -> None:
         assert x.grad.numpy()[0] == 64.0
         parts += adjoint_of(gathered).launched
     assert parts[0] is parts[2] is not parts[1]
+
+
+@tg.kernel
+def halved(x: tg.array1d[Any], s: Any, y: tg.array1d[Any]):
+    i = tg.tid()
+    y[i] = x[i] * type(x[i])(s / type(s)(2))
+
+
+def gradient_of_halved(s: float, dtype: Any = tg.float32) -> float:
+    x, y = (tg.ones(4, dtype=dtype, requires_grad=True) for _ in range(2))
+    y.grad.fill_(1.0)
+    x.grad.zero_()
+    tg.launch(halved, 4, [x, s], [y], adjoint=True)
+    return float(x.grad.numpy()[0])
+
+
+def test_a_whole_number_is_not_taken_for_a_float_of_an_earlier_launch() -> None:
+    halved.unload()
+    assert [gradient_of_halved(s) for s in (3.0, 3, 3.0, 3)] == [1.5, 1.0, 1.5, 1.0]
+
+
+def test_another_thread_may_launch_with_arguments_of_other_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While launches that are known are looked through."""
+    halved.unload()
+    gradient_of_halved(3.0)
+    find, others = adjoint.Programs.find, [tg.float64]
+
+    def interrupted(*arguments: Any) -> Any:
+        if others:
+            gradient_of_halved(3.0, others.pop())
+        return find(*arguments)
+
+    monkeypatch.setattr(adjoint.Programs, "find", interrupted)
+    assert gradient_of_halved(5.0) == 2.5
+
+
+@tg.kernel
+def second_component(x: tg.array1d[float], v: tg.vec3, y: tg.array1d[float]):
+    i = tg.tid()
+    y[i] = x[i] * v[1]
+
+
+@pytest.mark.parametrize("v", [[1.0, 2.0, 3.0], np.array([1, 2, 3], np.float32), tg.vec3(1.0, 2.0, 3.0)])
+def test_vectors_may_be_anything_that_has_their_components(v: Any) -> None:
+    x, y = tg.ones(4, requires_grad=True), tg.zeros(4, requires_grad=True)
+    y.grad.fill_(1.0)
+    x.grad.zero_()
+    tg.launch(second_component, 4, [x, v], [y], adjoint=True)
+    np.testing.assert_array_equal(x.grad.numpy(), 2.0)

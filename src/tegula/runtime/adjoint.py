@@ -119,7 +119,8 @@ class Adjoint(Kernel):
 
     def launches(self, shape: Plan, args: tuple[Any, ...]) -> list[Known]:
         """What is launched, one after the other, for arguments that are ours."""
-        for programs in self.known.values():
+        # Another thread may learn launches for arguments of other types meanwhile.
+        for programs in tuple(self.known.values()):
             found = programs.find(shape, args)
             if found is not None:
                 return found
@@ -326,11 +327,14 @@ class Programs:
     def learn(
         self, plan: Plan, args: Sequence[Any], captured: tuple[Captured, ...], launches: list[Known]
     ) -> None:
-        """Know the launches for arguments like these."""
+        """Know the launches for arguments like these, if `find` takes them: it leaves vectors and NumPy's numbers to
+        the general way."""
         at = quick_key(plan.number, [a.launch_id for a in args if type(a) is array])
         program = self.ready.get(at)
         if program is None or program.captured != captured:
             program = self.ready[at] = Program(captured)
+        if self.quick(plan, args) is None:
+            return
         if len(program.launches) >= MOST_KNOWN:
             program.launches.clear()
         program.launches[shapes(plan, args)] = launches
@@ -338,11 +342,12 @@ class Programs:
 
 def shapes(plan: Plan, args: Sequence[Any]) -> tuple[Any, ...]:
     """What the dimensions of an adjoint's launches depend on, besides the types of its arguments: those of the forward
-    launch, the lengths and strides of arrays, numbers; and whether the order of additions is to be fixed."""
+    launch, the lengths and strides of arrays, numbers with their types (3 is not what was known of 3.0); and whether
+    the order of additions is to be fixed."""
     return (
         config.deterministic,
         plan.dims,
-        *[a.packed[ADDRESS_BYTES:] if type(a) is array else a for a in args],
+        *[a.packed[ADDRESS_BYTES:] if type(a) is array else (type(a), a) for a in args],
     )
 
 
