@@ -155,7 +155,8 @@ def test_kernels_of_the_library_use_public_names() -> None:
         ours = {module for _, module in imported(tree) if part_imported(module) is not None}
         assert {m for m in ours if m != "tegula" and not m.startswith("tegula.kernels.")} == set(), path
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert {name for name in names if name.startswith("_")} == set(), path
+        # Of a named tuple it is public: the underscore keeps it apart from fields.
+        assert {name for name in names - {"_replace"} if name.startswith("_")} == set(), path
 
 
 def test_heavy_packages_stay_in_their_files() -> None:

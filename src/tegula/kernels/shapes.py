@@ -44,10 +44,8 @@ MOST_CROWDED = 128 * 128
 SPLITS = (*range(1, 17), 24, 32)
 LEAST_STEPS = 4
 """Steps that a share of a tile has at least."""
-
-
 SECTOR, WITHIN_SECTORS = 32, 1.6
-"""Bytes of a sector of the cache, and how much longer fetching takes where rows start within one."""
+"""Bytes of a sector of the cache, and how much longer it takes for tiles of arrays whose rows start within one."""
 
 
 class Machine(NamedTuple):
@@ -72,11 +70,7 @@ class Machine(NamedTuple):
         """The same, for arrays whose rows are so many bytes apart: a row that starts within a sector of the cache takes
         one sector more. Measured: 5000 x 5000 x 5000 with tiles of 128 x 128 takes 464 us, with 128 x 256 390."""
         aligned = all(n % SECTOR == 0 for n in distances)
-        return self if aligned else Machine(*self[:3], self.cache / WITHIN_SECTORS, *self[4:])
-
-
-WITHIN_SECTORS = 1.6
-"""How much longer the cache takes for tiles of arrays whose rows start within its sectors of 32 bytes."""
+        return self if aligned else self._replace(cache=self.cache / WITHIN_SECTORS)
 
 
 def cpu(cores: int) -> Machine:
