@@ -167,14 +167,7 @@ def attention(
     if scale is not None and not 0.0 < scale < math.inf:
         what = f"attention: scale must be positive, got {scale}"
         raise tg.LaunchError(what, "negate q for a negative scale")
-    options, alike = (bool(causal), bool(return_lse)), tg.launch_key(q, k, v, out)
-    key = None if alike is None else (alike, options)
-    plan: Plan | None = plans.get(key)
-    if plan is None:
-        plan = _plan(q, k, v, out, *options)
-        plans.remember(key, plan)
-    elif plan.reach is not None:
-        plan.reach.expect_apart(out, q, k, v)
+    plan: Plan = plans.find((q, k, v), out, (bool(causal), bool(return_lse)))
     if out is None:
         out = plan.new()
     lse = plan.new_lse() if return_lse else 0
@@ -201,9 +194,6 @@ class Plan(NamedTuple):
     told: tuple[int, ...] = ()
     copies: bool = False
     factor: float = 1.0
-
-
-plans = Plans()
 
 
 def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> Plan:
@@ -235,6 +225,9 @@ def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> Plan:
         not all(map(is_reachable, given.values())),
         LOG2E / math.sqrt(depth),
     )
+
+
+plans = Plans(_plan)
 
 
 @lru_cache(maxsize=1024)

@@ -170,14 +170,7 @@ def matmul(
     if out is None and beta:
         raise tg.LaunchError(f"matmul: beta is {beta}, but there is no 'out' to scale", "pass out=")
     options = bool(alpha != 1), bool(beta != 0), activation, bool(transpose_b), precision, tile
-    alike = tg.launch_key(a, b, bias, out)
-    key = None if alike is None else (alike, options)
-    plan: Plan | None = plans.get(key)
-    if plan is None:
-        plan = _plan(a, b, bias, out, *options)
-        plans.remember(key, plan)
-    elif plan.reach is not None:
-        plan.reach.expect_apart(out, a, b, *([] if bias is None else [bias]))
+    plan: Plan = plans.find((a, b, bias), out, options)
     if out is None:
         out = plan.new()
     if plan.kernel is None:
@@ -213,9 +206,6 @@ class Plan(NamedTuple):
     copies: bool = False
     turns: bool = False
     shares: tuple[tuple[int, int, int], Any, tuple[int, int]] | None = None
-
-
-plans = Plans()
 
 
 def _plan(
@@ -281,3 +271,6 @@ def _plan(
         turns,
         ((tile.splits, m, n), summed(tile.splits, epilogue), (m, ceil(n / WIDTH))) if shared else None,
     )
+
+
+plans = Plans(_plan)

@@ -4,7 +4,7 @@ import math
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -46,7 +46,7 @@ def expect_apart(function: str, out: Any, inputs: dict[str, Any]) -> "Reach":
     reach = Reach(
         function, *((name, x.low - x.ptr, x.high - x.ptr) for name, x in (("out", out), *inputs.items()))
     )
-    reach.expect_apart(out, *inputs.values())
+    reach.expect_apart(out, inputs.values())
     return reach
 
 
@@ -58,11 +58,11 @@ class Reach:
         self.function = function
         (_, self.low, self.high), *self.inputs = of
 
-    def expect_apart(self, out: Any, *inputs: Any) -> None:
-        """LaunchError for an output that shares memory with an input."""
+    def expect_apart(self, out: Any, inputs: Iterable[Any]) -> None:
+        """LaunchError for an output that shares memory with an input. What follows the inputs is not looked at."""
         start = address(out)
         first, end = start + self.low, start + self.high
-        for x, (name, low, high) in zip(inputs, self.inputs, strict=True):
+        for x, (name, low, high) in zip(inputs, self.inputs, strict=False):
             at = address(x)
             if first < at + high and at + low < end:
                 what = (
@@ -188,15 +188,25 @@ MOST_PLANS = 4096
 
 
 class Plans:
-    """What was decided for arguments, by their launch keys and what else a plan depends on. They hold no arrays."""
+    """What was decided for arguments, by their launch keys and what else it depends on. They hold no arrays. `make`:
+    decides it for inputs, an output and options."""
 
-    def __init__(self) -> None:
+    def __init__(self, make: Callable[..., Any]) -> None:
+        self.make = make
         self.known: dict[Any, Any] = {}
-        self.get = self.known.get
 
-    def remember(self, key: Any, plan: Any) -> None:
-        """Remember a plan, unless arguments have no key; all are forgotten where there are too many."""
-        if key is not None:
-            if len(self.known) >= MOST_PLANS:
-                self.known.clear()
-            self.known[key] = plan
+    def find(self, inputs: tuple[Any, ...], out: Any, options: tuple[Any, ...]) -> Any:
+        """The plan for these arguments; None for an output that is left out, or the last input. LaunchError for
+        arguments that do not fit, or an output that shares memory with an input."""
+        alike = tg.launch_key(*inputs, out)
+        key = None if alike is None else (alike, options)
+        plan = self.known.get(key)
+        if plan is None:
+            plan = self.make(*inputs, out, *options)
+            if key is not None:
+                if len(self.known) >= MOST_PLANS:
+                    self.known.clear()
+                self.known[key] = plan
+        elif plan.reach is not None:
+            plan.reach.expect_apart(out, inputs)
+        return plan
