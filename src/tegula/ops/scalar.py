@@ -506,6 +506,16 @@ class Fma(Elementwise):
         return b.one(Mul, [g, y]), b.one(Mul, [g, x]), g
 
 
+class Predicate(Elementwise):
+    """A question to numbers: the result is bool, component by component."""
+
+    __slots__ = ()
+
+    @classmethod
+    def result_type(cls, operand: ElementType) -> ElementType:
+        return with_scalar(operand, bool_)
+
+
 COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -516,16 +526,12 @@ COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
-class Cmp(Elementwise):
+class Cmp(Predicate):
     """A comparison, attribute `pred` in eq, ne, lt, le, gt, ge; false where an operand is NaN, except ne."""
 
     __slots__ = ()
     NAME = "cmp"
     KINDS = "biuf"
-
-    @classmethod
-    def result_type(cls, operand: ElementType) -> ElementType:
-        return with_scalar(operand, bool_)
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -536,21 +542,17 @@ class Cmp(Elementwise):
             return COMPARISONS[attrs["pred"]](a, b)
 
 
-class NeverAbove(Elementwise):
-    """Whether the compiler knows that a is never above b, for any a that there may be here; a NaN is not. It says no
-    where it does not know, so that what is chosen by it must have the same bits either way."""
+class NeverAbove(Predicate):
+    """Whether the compiler knows that a is never above b, whatever numbers there may be here; a NaN is above nothing.
+    It says no where it does not know, so what is chosen by it must have the same bits either way."""
 
     __slots__ = ()
     NAME = "never_above"
     KINDS = "f"
 
-    @classmethod
-    def result_type(cls, operand: ElementType) -> ElementType:
-        return with_scalar(operand, bool_)
-
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
-        """For the a at hand, so that running a kernel as it is written tries both choices."""
+        """For the numbers at hand, so that running a kernel as it is written tries both choices."""
         return ~Cmp.ref({"pred": "gt"}, *operands)
 
 
@@ -580,17 +582,13 @@ class Select(TileOp):
         return None, b.one(Select, [condition, g, zero]), b.one(Select, [condition, zero, g])
 
 
-class Classify(Elementwise):
+class Classify(Predicate):
     """Attribute `test` in isnan, isinf, isfinite."""
 
     __slots__ = ()
     NAME = "classify"
     ARITY = 1
     KINDS = "f"
-
-    @classmethod
-    def result_type(cls, operand: ElementType) -> ElementType:
-        return with_scalar(operand, bool_)
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
