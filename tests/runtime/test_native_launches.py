@@ -499,20 +499,7 @@ def packing() -> tuple[tg.array, Any]:
     device = native.words("Q", [1, 1, 0, ctypes.cast(_sent, ctypes.c_void_p).value or 0, 0, 0])
     recent: list[str] = []
     objects = recent.append, "numbers"
-    head = (
-        len(key) // 8,
-        0,
-        device.buffer_info()[0],
-        0,
-        24,
-        0,
-        id(objects[0]),
-        id(objects[1]),
-        0,
-        0,
-        id(0),
-        b"",
-    )
+    head = len(key) // 8, 0, device.buffer_info()[0], 0, 24, 0, *map(id, objects), 0, 0, id(0), b""
     table._put(key, (struct.pack(native.ENTRY, *head) + key + bytes(24), key, objects, device))
     return out, function
 
@@ -629,16 +616,9 @@ def test_launch_keys(driver: Spied, torch: Any) -> None:
     """Machine code tells arguments apart as Python does."""
     make = partial(tg.zeros, dtype=float, device="cuda:0")
     like, other, wide = make((4, 16)), make((4, 16)), make((4, 32))
-    ours = [
-        *(like, wide, wide[:, :16], wide[::2, ::2], make((16, 4)).transpose(), make(64), make((4, 4, 4))),
-        *(
-            make((5, 18))[1:, :16],
-            make((5, 17))[1:, 1:],
-            like[:2],
-            make((4, 16), dtype=int),
-            make((1, 4, 16)),
-        ),
-    ]
+    ours = [like, wide, wide[:, :16], wide[::2, ::2], make((16, 4)).transpose(), make(64), make((4, 4, 4))]
+    ours += [make((5, 18))[1:, :16], make((5, 17))[1:, 1:], like[:2]]
+    ours += [make((4, 16), dtype=int), make((1, 4, 16))]
     others = [Described(x) for x in ours]
     absent = [(None, like), (like, None), (like, like), (like,), (None, others[0])]
     keys = [tg.launch_key(*given) for given in [*((x,) for x in (*ours, *others)), *absent[:3], absent[4]]]

@@ -75,27 +75,11 @@ TABLE_BYTES = MISSES_AT + (1 << SLOT_BITS) * 2 * WORD
 """The hashes that were looked for in vain, the last two for each beginning."""
 
 # An entry: a launch that is known.
-ENTRY = {
-    name: WORD * k
-    for k, name in enumerate(
-        (
-            *(
-                "words",
-                "captures",
-                "device",
-                "function",
-                "tail",
-                "fixups",
-                "append",
-                "name",
-                "writes",
-                "context",
-                "number",
-            ),
-            "configuration",
-        )
-    )
-}
+_ENTRY_WORDS = (
+    *("words", "captures", "device", "function", "tail", "fixups"),
+    *("append", "name", "writes", "context", "number"),
+)
+ENTRY = {name: WORD * k for k, name in enumerate((*_ENTRY_WORDS, "configuration"))}
 CONFIGURATION_BYTES, STREAM_AT, FIRST_ATTRIBUTE_AT, ATTRIBUTES_AT, ATTRIBUTE_BYTES = 64, 32, 40, 48, 72
 KEY_AT = ENTRY["configuration"] + CONFIGURATION_BYTES
 """The key, then the captures (three objects each), the fix-ups (three words each), and the bytes that follow the
@@ -131,7 +115,7 @@ FRAME["data"] = -(-(FRAME["configuration"] + CONFIGURATION_BYTES) // MAP_ALIGNME
 FRAME_BYTES = FRAME["data"] + MOST_BYTES
 HASH = 11400714819323198485
 MOST_DIMENSIONS, NOTHING = 4, -(1 << 63)
-"""Of an array; what the keys of arguments have for one that is left out."""
+"""Of an array, and of a launch; what the keys of arguments have for one that is left out."""
 CUDA, LEGACY = 2, 1
 """DLPack's number for memory of GPUs, and the driver's handle of the default stream."""
 
@@ -175,7 +159,7 @@ one:
 several:
   %n = call i64 @length(ptr %dim)
   call void @note(ptr %frame, i64 %n)
-  %few = icmp ult i64 %n, 5
+  %few = icmp ule i64 %n, <MOST_DIMENSIONS>
   br i1 %few, label %head, label %no
 head:
   %k = phi i64 [ 0, %several ], [ %next, %put ]
@@ -268,12 +252,20 @@ out:
   %final = mul i64 %h, <HASH>
   ret i64 %final
 }
-define internal ptr @key(ptr %frame) {
+; The key as bytes; a constant where there is no memory for them.
+define internal ptr @key(ptr %frame, i64 %otherwise) {
   %n = call i64 @word(ptr %frame, i64 <F.count>)
   %bytes = shl i64 %n, 3
   %key = getelementptr i8, ptr %frame, i64 <F.key>
   %made = call ptr @PyBytes_FromStringAndSize(ptr %key, i64 %bytes)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %none, label %some
+some:
   ret ptr %made
+none:
+  call void @PyErr_Clear()
+  %constant = call ptr @constant(i64 %otherwise)
+  ret ptr %constant
 }
 ; Whether what the kernel was made from besides its source is still the same.
 define internal i1 @unchanged(ptr %captures, i64 %count) {
@@ -641,14 +633,8 @@ all:
   %short = icmp ule i64 %noted, <MOST_WORDS>
   br i1 %short, label %tell, label %no
 tell:
-  %key = call ptr @key(ptr %frame)
-  %made = icmp ne ptr %key, null
-  br i1 %made, label %give, label %failed
-give:
+  %key = call ptr @key(ptr %frame, i64 <W.None>)
   ret ptr %key
-failed:
-  call void @PyErr_Clear()
-  br label %no
 no:
   %unknown = call ptr @constant(i64 <W.None>)
   ret ptr %unknown
@@ -733,14 +719,8 @@ remember:
   call void @set(ptr %table, i64 %older.at, i64 %last)
   br label %no
 tell:
-  %key = call ptr @key(ptr %frame)
-  %made = icmp ne ptr %key, null
-  br i1 %made, label %give, label %failed
-give:
+  %key = call ptr @key(ptr %frame, i64 <W.False>)
   ret ptr %key
-failed:
-  call void @PyErr_Clear()
-  br label %no
 no:
   %false = call ptr @constant(i64 <W.False>)
   ret ptr %false
@@ -769,7 +749,7 @@ define internal {result} @{name}({passed}) alwaysinline {{
 
 
 def launcher_text() -> str:
-    """LLVM IR of `begin`, which is told where the world is, and `launch`."""
+    """LLVM IR of `begin`, which is told where the world is, `launch` and `describe`."""
     numbers = {
         **{f"W.{name}": at for name, at in WORLD.items()},
         **{f"F.{name}": at for name, at in FRAME.items()},

@@ -44,7 +44,7 @@ it, and the one that says in which stream its library works."""
 
 MOST_REPLACED = 1000
 """Launches of a kernel that are learnt in the place of others."""
-ENTRY = f"<11q{launcher.CONFIGURATION_BYTES}s"
+ENTRY = f"<{len(launcher.ENTRY) - 1}q{launcher.CONFIGURATION_BYTES}s"
 UNUSABLE = words("Q", [0] * len(launcher.DEVICE))
 """A device, as machine code knows it, on which nothing is launched."""
 
