@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-KERNELS = ROOT / "tests" / "gpu" / "test_named_kernels.py"
+KERNELS = ROOT / "tests" / "roles" / "chain.py"
 
 
 @pytest.fixture(scope="module")

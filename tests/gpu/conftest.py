@@ -6,7 +6,5 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [
-    str(HERE),
-    *(str(HERE.parent / name) for name in ("backend", "semantics", "gpu_lowering", "kernels", "stdlib")),
-]
+OTHERS = ("backend", "semantics", "gpu_lowering", "kernels", "stdlib", "roles")
+sys.path[:0] = [str(HERE), *(str(HERE.parent / name) for name in OTHERS)]

@@ -9,6 +9,7 @@ import agreement
 import data
 import numpy as np
 import pytest
+from chain import chain
 
 import kernels
 import tegula as tg
@@ -25,22 +26,6 @@ def test_kernel_of_a_block(name: str) -> None:
 
 
 # Roles ---------------------------------------------------------------------------------------------------------------
-
-
-@tg.kernel
-def chain(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    rows = tg.tile_pipe(shape=(1, 32), dtype=float, stages=3)
-    squares = tg.tile_pipe(shape=(1, 32), dtype=float, stages=2)
-    with tg.role("load", warps=1):
-        for k in range(n):
-            tg.tile_pipe_load(rows, x, offset=(k, 0))
-    with tg.role("square", warp_groups=1):
-        for k in range(n):
-            row = tg.tile_pipe_pop(rows)
-            tg.tile_pipe_push(squares, row * row)
-    with tg.role("store", warps=2):
-        for k in range(n):
-            tg.tile_store(out, tg.tile_pipe_pop(squares), offset=(k, 0))
 
 
 @tg.kernel
@@ -74,7 +59,7 @@ def two_readers(x: tg.array2d[float], sums: tg.array1d[float], tops: tg.array1d[
 
 def run_chain() -> None:
     x, out = tg.array(data.integers(10, 32, dtype="float32")), tg.zeros((10, 32))
-    tg.launch_tiled(chain, dim=1, inputs=[x], outputs=[out, 10])
+    tg.launch_tiled(chain(2), dim=1, inputs=[x], outputs=[out, 10])
     assert np.array_equal(out.numpy(), x.numpy() ** 2)
 
 

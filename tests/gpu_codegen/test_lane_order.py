@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from chain import chain
 from gpu_code import lowered
 from lane_order import Order
 from simt import run_together
@@ -28,25 +29,6 @@ LATE = re.compile(
     re.MULTILINE,
 )
 """A load, and what follows it to the end of an arrival."""
-
-
-def chain(stages: int) -> Any:
-    @tg.kernel
-    def squares(x: tg.array2d[float], out: tg.array2d[float], n: int):
-        rows = tg.tile_pipe(shape=(1, 32), dtype=float, stages=3)
-        made = tg.tile_pipe(shape=(1, 32), dtype=float, stages=stages)
-        with tg.role("load", warps=1):
-            for k in range(n):
-                tg.tile_pipe_load(rows, x, offset=(k, 0))
-        with tg.role("square", warp_groups=1):
-            for k in range(n):
-                row = tg.tile_pipe_pop(rows)
-                tg.tile_pipe_push(made, row * row)
-        with tg.role("store", warps=2):
-            for k in range(n):
-                tg.tile_store(out, tg.tile_pipe_pop(made), offset=(k, 0))
-
-    return squares
 
 
 @tg.kernel
