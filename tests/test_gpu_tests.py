@@ -13,7 +13,7 @@ import pytest
 TOOL = Path(__file__).parent.parent / "tools" / "gpu_tests.py"
 
 FILES = {
-    "test_also.py": "def test_one(): pass",
+    "test_also.py": "@pytest.mark.seconds(0)\ndef test_one(): pass",
     "test_good.py": """
 import pytest
 @pytest.mark.parametrize("k", range(5))

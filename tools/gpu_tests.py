@@ -180,8 +180,12 @@ def _together(short: Sequence[Piece], most: int) -> list[Piece]:
     """Each next one is put to the last, as long as both together are still short: to start a process takes seconds."""
     put: list[Piece] = []
     for piece in short:
-        last = put[-1] if put else Piece([], expected=SHORT)
-        if last.expected + piece.expected > SHORT or len(last.tests) + len(piece.tests) > most:
+        last = put[-1] if put else None
+        if (
+            last is None
+            or last.expected + piece.expected > SHORT
+            or len(last.tests) + len(piece.tests) > most
+        ):
             put.append(piece)
             continue
         last.files += [file for file in piece.files if file not in last.files]
