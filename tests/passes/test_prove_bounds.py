@@ -74,7 +74,7 @@ def test_numbers(what: str) -> None:
 
 @pytest.mark.parametrize("what", TILES)
 def test_tiles(what: str) -> None:
-    spread = what.replace("spread(", "tg.tile_broadcast(shape=(8, 8), a=") if "spread(" in what else what
+    spread = what.replace("spread(", "tg.tile_broadcast(shape=(8, 8), a=")
     kernel = compiled(
         "def kernel(A: tg.array2d[float], out: tg.array2d[float]):\n"
         "    t = tg.tile_load(A, shape=(8, 8))\n"

@@ -26,9 +26,8 @@ def reduce_together(kernel: Kernel, threads: int) -> None:
     if any(isinstance(op, Roles | SharedProduct | RegisterProduct) for op in kernel.walk()):
         return
     users = uses(kernel.body)
-    for region in {op.parent for op in kernel.walk() if isinstance(op, TileReduce)}:
-        for op in [op for op in region.ops if isinstance(op, TileReduce)] if region is not None else ():
-            _move_up(kernel, op, users, MOST_BYTES * threads)
+    for op in [op for op in kernel.walk() if isinstance(op, TileReduce)]:
+        _move_up(kernel, op, users, MOST_BYTES * threads)
 
 
 def _move_up(kernel: Kernel, reduce: Op, users: dict[Value, list[tuple[Op, int]]], room: int) -> None:
