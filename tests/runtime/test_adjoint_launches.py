@@ -38,6 +38,12 @@ def scaled_rows(x: tg.array2d[float], w: tg.array1d[float], y: tg.array2d[float]
     tg.tile_store(y[i], tg.tile_load(x[i], shape=T) * tg.tile_load(w, shape=T))
 
 
+@tg.kernel
+def times_rows(factor: float, x: tg.array2d[float], w: tg.array1d[float], y: tg.array2d[float]):
+    i = tg.tid()
+    tg.tile_store(y[i], tg.tile_load(x[i], shape=T) * tg.tile_load(w, shape=T) * factor)
+
+
 @pytest.fixture
 def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spied]:
     """Few blocks keep its devices busy, so that owners are enough."""
@@ -45,7 +51,7 @@ def driver(pretended: PretendDriver, monkeypatch: pytest.MonkeyPatch) -> Iterato
     made = Spied(1)
     made.kernels["kernel"] = lambda blocks, threads, data: None
     made.size = 256
-    for kernel in (product, scaled_rows):
+    for kernel in (product, scaled_rows, times_rows):
         kernel.unload()
     before = install(made)
     yield made
@@ -228,3 +234,14 @@ def test_vectors_may_be_anything_that_has_their_components(v: Any) -> None:
     x.grad.zero_()
     tg.launch(second_component, 4, [x, v], [y], adjoint=True)
     np.testing.assert_array_equal(x.grad.numpy(), 2.0)
+
+
+def test_numbers_that_decide_nothing_may_be_any(driver: Spied, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = [tg.empty(s, dtype=float, device="cuda") for s in ((64, T), T, (64, T)) * 2]
+    backwards(times_rows, arrays, (64,), 0.5)
+    first = launched(driver)
+    monkeypatch.setattr(adjoint, "planned", None)
+    backwards(times_rows, arrays, (64,), 0.25)
+    second = launched(driver)
+    assert [c[0] for c, _ in first] == [c[0] for c, _ in second] and len(first) == 2
+    assert [struct.unpack_from("<f", data)[0] for _, data in second] == [0.25, 0.25]

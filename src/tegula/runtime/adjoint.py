@@ -134,7 +134,7 @@ class Adjoint(Kernel):
             typed = zip(self.parameters, wanted.types, strict=True)
             self.known[wanted.types] = Programs([Parameter(p.name, _annotation(t)) for p, t in typed])
         if not overlaps(args):
-            self.known[wanted.types].learn(shape, args, steps[0].captured, made)
+            self.known[wanted.types].learn(shape, args, steps, made)
         return made
 
     def stages(self) -> dict[str, str]:
@@ -304,13 +304,26 @@ class Known(NamedTuple):
 
 
 class Program:
-    """The launches of an adjoint that was made while captured names had a meaning, by `shapes`."""
+    """The launches of an adjoint that was made while captured names had a meaning. `deciding`: the positions of the
+    numbers that they depend on."""
 
-    __slots__ = ("captured", "launches")
+    __slots__ = ("captured", "deciding", "launches")
 
-    def __init__(self, captured: tuple[Captured, ...]) -> None:
+    def __init__(self, captured: tuple[Captured, ...], deciding: frozenset[int]) -> None:
         self.captured = captured
+        self.deciding = deciding
         self.launches: dict[tuple[Any, ...], list[Known]] = {}
+
+    def key(self, plan: Plan, args: Sequence[Any]) -> tuple[Any, ...]:
+        """What the dimensions of the launches depend on: those of the forward launch, the lengths and strides of
+        arrays, numbers, and whether the order of additions is to be fixed. And the types of all numbers: an int is
+        taken for a float, but it may have launches of its own."""
+        return (
+            config.deterministic,
+            plan.dims,
+            *[a.packed[ADDRESS_BYTES:] if type(a) is array else type(a) for a in args],
+            *[args[k] for k in self.deciding],
+        )
 
 
 class Programs:
@@ -322,33 +335,34 @@ class Programs:
 
     def find(self, plan: Plan, args: Sequence[Any]) -> list[Known] | None:
         found: Any = self.quick(plan, args)
-        return found and found[0].launches.get(shapes(plan, args))
+        return found and found[0].launches.get(found[0].key(plan, args))
 
-    def learn(
-        self, plan: Plan, args: Sequence[Any], captured: tuple[Captured, ...], launches: list[Known]
-    ) -> None:
-        """Know the launches for arguments like these, if `find` takes them: it leaves vectors and NumPy's numbers to
-        the general way."""
+    def learn(self, plan: Plan, args: Sequence[Any], steps: Sequence[Part], launches: list[Known]) -> None:
+        """Know the launches of these steps for arguments like these, if `find` takes them: it leaves vectors and
+        NumPy's numbers to the general way."""
         at = quick_key(plan.number, [a.launch_id for a in args if type(a) is array])
+        captured, deciding = steps[0].captured, _deciding(steps)
         program = self.ready.get(at)
-        if program is None or program.captured != captured:
-            program = self.ready[at] = Program(captured)
+        if program is None or program.captured != captured or not deciding <= program.deciding:
+            program = self.ready[at] = Program(captured, deciding)
         if self.quick(plan, args) is None:
             return
         if len(program.launches) >= MOST_KNOWN:
             program.launches.clear()
-        program.launches[shapes(plan, args)] = launches
+        program.launches[program.key(plan, args)] = launches
 
 
-def shapes(plan: Plan, args: Sequence[Any]) -> tuple[Any, ...]:
-    """What the dimensions of an adjoint's launches depend on, besides the types of its arguments: those of the forward
-    launch, the lengths and strides of arrays, numbers with their types (3 is not what was known of 3.0); and whether
-    the order of additions is to be fixed."""
-    return (
-        config.deterministic,
-        plan.dims,
-        *[a.packed[ADDRESS_BYTES:] if type(a) is array else (type(a), a) for a in args],
-    )
+def _deciding(steps: Sequence[Part]) -> frozenset[int]:
+    """The positions of the numbers among the arguments that what is launched depends on."""
+    from tegula.passes.gradient import parameters_of
+
+    walked = steps[0].grid
+    wanted = parameters_of(n for part in steps for n in part.step.extents())
+    if walked is not None and walked.extents is not None:
+        wanted |= parameters_of(walked.extents)
+    parameters = [steps[0].step.known, () if walked is None else walked.params]
+    found = {k for known in parameters for k, value in enumerate(known) if value in wanted}
+    return frozenset(k for k in found if not isinstance(steps[0].step.known[k].type, ArrayType))
 
 
 def planned(steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], where: Device) -> list[Known]:

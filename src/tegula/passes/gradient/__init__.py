@@ -4,7 +4,7 @@ from tegula.passes.gradient.differentiate import check_order, differentiate, rea
 from tegula.passes.gradient.order import among_blocks
 from tegula.passes.gradient.sequential import sequentialise
 from tegula.passes.gradient.series import in_series
-from tegula.passes.gradient.steps import BUSY, Launch, Partials, Step, kept_of_loops
+from tegula.passes.gradient.steps import BUSY, Launch, Partials, Step, kept_of_loops, parameters_of
 
 __all__ = [
     "BUSY",
@@ -16,6 +16,7 @@ __all__ = [
     "differentiate",
     "in_series",
     "kept_of_loops",
+    "parameters_of",
     "reads",
     "sequentialise",
     "split",

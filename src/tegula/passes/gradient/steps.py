@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -90,6 +90,13 @@ class Step:
     shared: tuple[Step, ...] = ()
     wide: Merged | None = None
 
+    def extents(self) -> list[Extent]:
+        """All that its launches depend on, and those of what may be launched instead."""
+        found = [*(self.grid or ()), *self.counts, *(n for p in self.partials for n in p.shape)]
+        if self.wide is not None:
+            found += [self.wide.covered, self.wide.length, *self.wide.step.extents()]
+        return found + [n for step in self.shared for n in step.extents()]
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:
@@ -100,6 +107,23 @@ class Merged:
     covered: Extent
     length: Extent
     for_gpu: bool
+
+
+def parameters_of(extents: Iterable[Extent]) -> set[Value]:
+    """The parameters of the kernel that extents follow from."""
+    found, left = set[Value](), list[Extent](extents)
+    while left:
+        extent = left.pop()
+        if isinstance(extent, Share):
+            left += [*extent.of, *extent.beside]
+        elif isinstance(extent, Times | Pieces):
+            left.append(extent.of)
+        elif isinstance(extent, Value):
+            if isinstance(extent.owner, Op):
+                left += extent.owner.operands
+            else:
+                found.add(extent)
+    return found
 
 
 def kept_of_loops(kernel: Kernel) -> dict[tuple[str, int], int]:
