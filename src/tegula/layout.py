@@ -235,9 +235,9 @@ def _divisors(n: int) -> list[int]:
     return [k for k in range(1, n + 1) if n % k == 0]
 
 
-def over_lanes(shape: Sequence[int], lanes: int, threads: int) -> Layout:
+def over_lanes(shape: Sequence[int], threads: int) -> Layout:
     """One thread for each element of the last dimension, the others in its registers: the layout of `tile` and
-    `untile`. `threads` may be more than `lanes`."""
+    `untile`. There may be more threads than elements."""
     shape = tuple(shape)
     last = len(shape) - 1
     registers = tuple(Mode(n, d) for d, n in reversed(list(enumerate(shape[:-1]))) if n > 1)

@@ -36,7 +36,7 @@ def layouts(draw: st.DrawFn) -> Layout:
         return chunked(draw(EXTENTS), threads)
     shape = tuple(draw(EXTENTS) for _ in range(draw(st.integers(1, 2))))
     if kind == "lanes":
-        return over_lanes((*shape[:-1], threads), threads, threads)
+        return over_lanes((*shape[:-1], threads), threads)
     if kind == "everywhere":
         return everywhere(shape[:2], threads)
     return blocked(shape, threads, draw(st.sampled_from([1, 2, 4, 8])))

@@ -24,7 +24,7 @@ def layouts(draw: st.DrawFn, rank: int | None = None) -> Layout:
     threads = draw(st.sampled_from([32, 64, 96]))
     makers = [
         lambda: blocked(shape, threads, draw(st.sampled_from([1, 2, 4]))),
-        lambda: over_lanes((*shape[:-1], min(shape[-1], threads)), min(shape[-1], threads), threads),
+        lambda: over_lanes((*shape[:-1], min(shape[-1], threads)), threads),
         lambda: everywhere(shape, threads),
         lambda: chunked(shape[0], threads),
     ]

@@ -54,8 +54,6 @@ FOREIGN = ("tensor", "parameter", "describe_tensor", "current_stream")
 STATE = ("modes", "switches")
 """The addresses of what the modes are, and of whether a thread has ever chosen a stream and how many record."""
 WORLD = {name: WORD * k for k, name in enumerate((*FUNCTIONS, *OBJECTS, *FOREIGN, *STATE))}
-MODES = 2
-"""Words that all keys begin with."""
 
 # The table of a kernel: what its arguments are, the launches that are known, and what was last looked for in vain.
 ARRAY, INTEGER, BOOLEAN, SINGLE, DOUBLE = range(5)

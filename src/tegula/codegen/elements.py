@@ -27,7 +27,7 @@ from tegula.ops.tile import (
     TileMarkPartial,
 )
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
-from tegula.types import DType, TileType, components, element_bytes, scalar_of
+from tegula.types import DType, TileType, bool_, components, element_bytes, scalar_of
 
 STRAIGHT = (Elementwise, Cast, Bitcast, S.Select, S.Const, VecMake, VecSplat, VecExtract, VecInsert, Yield)
 
@@ -307,15 +307,13 @@ def row_ok(s: State, array: ArrayAt, where: list[str]) -> str:
     return ok
 
 
-def column_mask(s: State, array: ArrayAt, where: list[str], width: int, limit: str | None = None) -> str:
-    """For each of `width` elements from `where` on, whether it is inside (and its tile column below `limit`)."""
+def column_mask(s: State, array: ArrayAt, where: list[str], width: int) -> str:
+    """For each of `width` elements from `where` on, whether it is inside."""
     positions = s.memory.iota(where[-1], width)
     bound = s.memory.splat_i64(array.shape[-1], width)
     mask = s.code.emit(f"icmp ult {vector_of('i64', width)} {positions}, {bound}")
     ok = row_ok(s, array, where)
     if ok != "true":
-        from tegula.types import bool_
-
         mask = s.code.emit(f"and {vector_of('i1', width)} {mask}, {s.memory.splat(ok, bool_, width)}")
     return mask
 

@@ -108,15 +108,11 @@ def read_in_place(s: State, op: Op, position: int) -> bool:
     array = s.arrays.get(found[0].operands[0])
     if array is None or not array.contiguous:
         return False
-    spec = _spec(
-        s, op, tuple(k == position for k in (0, 1)), tuple(k == position and found[1] for k in (0, 1))
-    )
+    spec = _spec(op, tuple(k == position for k in (0, 1)), tuple(k == position and found[1] for k in (0, 1)))
     return reads_in_place(spec, s.target.vector_bytes)[position]
 
 
-def _spec(
-    s: State, op: Op, direct: tuple[bool, ...], turned: tuple[bool, ...] = (False, False)
-) -> MatmulSpec:
+def _spec(op: Op, direct: tuple[bool, ...], turned: tuple[bool, ...] = (False, False)) -> MatmulSpec:
     """The product with operands read from arrays (`direct`), which hold their transposes (`turned`), or from packed
     tiles."""
     a, b, c = (v.type for v in op.operands[:3])
@@ -209,7 +205,7 @@ def _call(
     scaled = not (_is_one(alpha) and (_is_one(beta) or not accumulate))
     following = [x for x in (_following(s, load) for load in loads) if x is not None]
     spec = replace(
-        _spec(s, op, (False, False)), a=a.dtype, b=b.dtype, a_strides=a.strides, b_strides=b.strides, scaled=scaled,
+        _spec(op, (False, False)), a=a.dtype, b=b.dtype, a_strides=a.strides, b_strides=b.strides, scaled=scaled,
         c_strides=(into.strides[0], into.strides[1]), accumulate=accumulate, ahead=tuple(x[0] for x in following),
     )  # fmt: skip
     arguments = [f"ptr {a.pointer}", f"ptr {b.pointer}", f"ptr {into.pointer}"]

@@ -105,9 +105,7 @@ class State:
         base = self.code.emit(f"mul i64 {block or self.block}, {self.kernel.launch.block_dim}")
         return self.memory.add(base, str(self.first_lane))
 
-    def allocate(
-        self, name: str, dtype: ElementType, shape: tuple[int, ...], unit: int | None = None
-    ) -> View:
+    def allocate(self, name: str, dtype: ElementType, shape: tuple[int, ...]) -> View:
         """Scratch memory for a packed tile, which `Scratch.planned` gives an address once its uses are known."""
         per = components(dtype)
         count = 1

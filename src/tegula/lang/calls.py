@@ -384,7 +384,7 @@ class Calls(State):
     def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
         """A function traced here with these arguments."""
         d = chosen.definition
-        names = self._parameters(chosen.name, d.parameters, ordered, node)
+        names = self._parameters(d.parameters, ordered)
         frame = Frame(d.source, d.flow, self.captures.lookup(d), names, self.builder.loc, identity=chosen)
         return self.inline(frame, d.source.tree.body, chosen.name, node)
 
@@ -485,9 +485,7 @@ class Calls(State):
                 raise TypeError(f"{name} misses argument '{p.name}'")
         return out
 
-    def _parameters(
-        self, name: str, parameters: Sequence[Parameter], args: Sequence[Any], node: ast.AST | None
-    ) -> dict[str, Any]:
+    def _parameters(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> dict[str, Any]:
         names: dict[str, Any] = {RETURN: False}
         for p, x in zip(parameters, args, strict=True):
             like = p.annotation if is_element(p.annotation) else None
@@ -524,7 +522,7 @@ class Calls(State):
             if match(p, x) is None:
                 what = f"argument '{p.name}' of {f.name} must be {_wanted(p)}, got {describe_type(x)}"
                 raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=what)
-        names = self._parameters(f.name, parameters, ordered, node)
+        names = self._parameters(parameters, ordered)
         outer = f.frame
         frame = Frame(
             outer.source, Flow(f.tree), outer.lookup, names, self.builder.loc, outer, identity=f.tree

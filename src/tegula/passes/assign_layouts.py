@@ -203,7 +203,7 @@ def natural_layout(op: Op, group: Group) -> Layout | None:
     if isinstance(op, TileFromLanes | TileToLanes):
         t = (op.operands[0] if isinstance(op, TileToLanes) else op.result).type
         assert isinstance(t, TileType)
-        return over_lanes(t.shape, t.shape[-1], threads)
+        return over_lanes(t.shape, threads)
     if isinstance(op, PartialScan | AddPrefix):
         t = op.result.type
         assert isinstance(t, TileType)

@@ -78,9 +78,9 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     flight get the attribute `at_once`."""
     products = [op for op in kernel.walk() if isinstance(op, SharedProduct | RegisterProduct)]
     found = [op for op in products if target.tensor_cores == "wgmma" and _shape_fits(op, threads)]
-    chosen, staged = _chosen(kernel, target, products, found, with_stages=True)
+    chosen, staged = _chosen(kernel, products, found, with_stages=True)
     if staged and not stages_fit(kernel, target, list(staged.values())):
-        chosen, staged = _chosen(kernel, target, products, found, with_stages=False)
+        chosen, staged = _chosen(kernel, products, found, with_stages=False)
     for op in chosen:
         op.attrs["unit"] = "wgmma"
         if _narrows(op):
@@ -106,7 +106,7 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
 
 
 def _chosen(
-    kernel: Kernel, target: CudaTarget, products: Sequence[Op], found: Sequence[Op], with_stages: bool
+    kernel: Kernel, products: Sequence[Op], found: Sequence[Op], with_stages: bool
 ) -> tuple[dict[Op, None], dict[tuple[Op, int], Place]]:
     """The products for warp groups, and the operands that need stages of their own. A pipe that other products
     multiply from keeps its order."""

@@ -34,7 +34,7 @@ def load(s: GpuState, ops: Sequence[Op]) -> None:
     fits, types = "true", list[str]()
     for op, width in zip(ops, widths, strict=True):
         layout, array = s.layouts[op.result], s.arrays[op.operands[0]]
-        fits = _and(s, fits, _whole_and_aligned(s, op, layout, array, width))
+        fits = _and(s, fits, _whole_and_aligned(s, op, array, width))
         packs = _packs(array.dtype, width)
         types += ["i32"] * (layout.register_count // packs) if packs else s.types(op.result)
 
@@ -78,7 +78,7 @@ def store(s: GpuState, ops: Sequence[Op]) -> None:
     widths = [_width(s, op, layout, s.arrays[op.operands[0]]) for op in ops]
     fits = "true"
     for op, width in zip(ops, widths, strict=True):
-        fits = _and(s, fits, _whole_and_aligned(s, op, layout, s.arrays[op.operands[0]], width))
+        fits = _and(s, fits, _whole_and_aligned(s, op, s.arrays[op.operands[0]], width))
 
     def wide() -> list[str]:
         for op, width in zip(ops, widths, strict=True):
@@ -196,7 +196,7 @@ def _width(s: GpuState, op: Op, layout: Layout, array: ArrayAt) -> int:
     return width
 
 
-def _whole_and_aligned(s: GpuState, op: Op, layout: Layout, array: ArrayAt, width: int) -> str:
+def _whole_and_aligned(s: GpuState, op: Op, array: ArrayAt, width: int) -> str:
     """Whether the tile may be accessed `width` scalars at a time without looking at each: an i1, the same in all
     threads, or "true"."""
     ok = inside(s, op) if needs_bounds(s, op) else "true"

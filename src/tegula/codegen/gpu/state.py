@@ -108,9 +108,7 @@ class GpuState(State):
         """An i32 that is not negative, computed once in the function's entry, as i64."""
         return self.first(f"zext nneg i32 {self.first(rhs)} to i64")
 
-    def allocate(
-        self, name: str, dtype: ElementType, shape: tuple[int, ...], unit: int | None = None
-    ) -> View:
+    def allocate(self, name: str, dtype: ElementType, shape: tuple[int, ...]) -> View:
         """Memory of the thread's own."""
         count = 1
         for n in shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tegula.interp.agents.orders import EARLY, RANDOM, Order
@@ -25,7 +25,6 @@ from tegula.ops.group import ProductWait, RegisterProduct
 
 MOST_BYTES = (1 << 20) - 1
 """That a barrier can be behind or ahead. PTX ISA, "mbarrier": "Contents of the mbarrier object"."""
-Act = Callable[..., bool]
 Name = tuple[Any, ...]
 Piece = tuple[tuple[int, ...], int]
 

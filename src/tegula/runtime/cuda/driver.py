@@ -73,7 +73,6 @@ PROTOTYPES: dict[str, tuple[Any, ...]] = {
 }
 """The arguments of each function; all return an error code, 0 if all is well."""
 
-SUCCESS = 0
 NOT_INITIALIZED, NO_DEVICE, STUB = 3, 100, 34
 INVALID_CONTEXT, INVALID_HANDLE, NOT_READY = 201, 400, 600
 
