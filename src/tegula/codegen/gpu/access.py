@@ -3,7 +3,7 @@ buffers in shared memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from math import prod
 
@@ -28,7 +28,7 @@ FAR = 1 << 30
 # Arrays --------------------------------------------------------------------------------------------------------------
 
 
-def load(s: GpuState, ops: Sequence[Op]) -> None:
+def load(s: GpuState, *ops: Op) -> None:
     """Tiles of arrays; one branch is for all. Elements outside an array are the fill value."""
     widths = [_width(s, op, s.layouts[op.result], s.arrays[op.operands[0]]) for op in ops]
     fits, types = "true", list[str]()
@@ -71,7 +71,7 @@ def _careful_load(s: GpuState, op: Op, width: int) -> list[str]:
     return made
 
 
-def store(s: GpuState, ops: Sequence[Op]) -> None:
+def store(s: GpuState, *ops: Op) -> None:
     """Tiles of one layout into arrays, in order; one branch is for all. Elements outside an array, and those of absent
     lanes, are dropped."""
     layout = s.layouts[ops[0].operands[1]]

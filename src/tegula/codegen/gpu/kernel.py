@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tegula.codegen.arrays import accessed, array_view, lower_access, report, slot, thread_component
@@ -264,20 +264,11 @@ class _Walk:
     def region(self, region: Region) -> None:
         """Ops of a region; the terminator is left to the caller."""
         for ops in side_by_side(self.s, region.ops):
-            if len(ops) > 1:
-                self._together(ops)
-            elif not isinstance(ops[0], Yield):
-                self.op(ops[0])
+            if not isinstance(ops[0], Yield):
+                self.op(*ops)
 
-    def _together(self, ops: Sequence[Op]) -> None:
-        """Ops of the same kind that do not need each other."""
-        s = self.s
-        s.loc = ops[0].loc
-        if s.line_table:
-            self.code.mark = s.line_table.mark(s.loc)
-        _TOGETHER[type(ops[0])](s, ops)
-
-    def op(self, op: Op) -> None:
+    def op(self, op: Op, *others: Op) -> None:
+        """An op, and others of its kind that are lowered together with it."""
         s = self.s
         s.loc = op.loc
         if s.line_table:
@@ -289,7 +280,7 @@ class _Walk:
             self.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
         rule = _RULES.get(type(op))
         if rule is not None:
-            rule(self, op)
+            rule(self, op, *others)
         elif isinstance(op, If | For | While):
             control(s, op, self.region)
         elif isinstance(op, STRAIGHT):
@@ -731,11 +722,9 @@ def _aligned(buffer: Value) -> bool:
     return of_stages and whole and owner.attrs["dims"][:1] == (1,)
 
 
-def _on_state(rule: Callable[[GpuState, Op], None]) -> Any:
-    return lambda walk, op: rule(walk.s, op)
+def _on_state(rule: Callable[..., None]) -> Any:
+    return lambda walk, *ops: rule(walk.s, *ops)
 
-
-_TOGETHER = {TileMap: mapped, TileLoad: access.load, TileStore: access.store}
 
 _RULES: dict[type[Op], Any] = {
     Tid: _Walk.tid,
@@ -746,7 +735,7 @@ _RULES: dict[type[Op], Any] = {
     TileToLanes: _Walk.to_lanes,
     Publish: _Walk.publish,
     Agree: _Walk.agree,
-    TileMap: _on_state(lambda s, op: mapped(s, [op])),
+    TileMap: _on_state(mapped),
     TileFull: _Walk.full,
     TileEmpty: _Walk.empty,
     TileArange: _Walk.arange,
@@ -759,17 +748,17 @@ _RULES: dict[type[Op], Any] = {
     PartialArgReduce: _on_state(exchange.arg_reduce),
     PartialScan: _on_state(exchange.partial_scan),
     AddPrefix: _on_state(exchange.add_prefix),
-    TileLoad: _on_state(lambda s, op: access.load(s, [op])),
-    TileStore: _on_state(lambda s, op: access.store(s, [op])),
+    TileLoad: _on_state(access.load),
+    TileStore: _on_state(access.store),
     TileAtomic: _on_state(access.atomic),
     BufNew: _Walk.buf_new,
     BufRead: _Walk.buf_read,
     BufWrite: _Walk.buf_write,
     BufUpdate: _Walk.buf_update,
     BufExchange: _Walk.buf_exchange,
-    BufView: _on_state(lower_access),  # type: ignore[arg-type]
-    BufReshape: _on_state(lower_access),  # type: ignore[arg-type]
-    ArrayView: _on_state(array_view),  # type: ignore[arg-type]
+    BufView: _on_state(lower_access),
+    BufReshape: _on_state(lower_access),
+    ArrayView: _on_state(array_view),
     SharedGather: _Walk.gather,
     SharedProduct: _on_state(product),
     RegisterProduct: _on_state(product),

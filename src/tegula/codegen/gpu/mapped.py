@@ -22,7 +22,7 @@ Given = Sequence[Sequence[Components]]
 """The arguments of a region, for each register."""
 
 
-def mapped(s: GpuState, ops: Sequence[Op]) -> None:
+def mapped(s: GpuState, *ops: Op) -> None:
     """Maps that do the same to tiles of one layout."""
     (region,), layout, t = ops[0].regions, s.layouts[ops[0].result], ops[0].result.type
     assert isinstance(t, TileType) and isinstance(ops[0], TileMap)
