@@ -24,9 +24,9 @@ T = 8
 def owners(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Every test runs with as many owners as the device wants, and with so few that their work is shared out."""
     busy = 1 if request.param == "enough" else 64
-    shapes = adjoint_module.shapes
+    key = adjoint_module.Program.key
     monkeypatch.setattr(adjoint_module, "busy_blocks", lambda device: busy)
-    monkeypatch.setattr(adjoint_module, "shapes", lambda *a: (busy, *shapes(*a)))
+    monkeypatch.setattr(adjoint_module.Program, "key", lambda *a: (busy, *key(*a)))
     return request.param == "enough"
 
 

@@ -17,6 +17,15 @@ from tegula.stdlib import FUNCTIONS
 RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
 STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name != "mod"]
 """All but the one with a loop, whose condition is not for arrays."""
+BRANCHING = ("sin", "cos", "tan")
+"""What is large goes another way: one element at a time."""
+
+
+def in_python(name: str, operands: list[np.ndarray]) -> np.ndarray:
+    function = getattr(install(), name)
+    if name not in BRANCHING:
+        return function(*operands)
+    return np.concatenate([function(*[x[k : k + 1] for x in operands]) for k in range(len(operands[0]))])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -26,7 +35,7 @@ def test_same_bits(name: str, kind: Any) -> None:
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 5e-324], np.float64).astype(kind)
     operands = [np.concatenate([arguments(RANGES, kind, 900, seed)[:600], special]) for seed in range(count)]
     with np.errstate(all="ignore"):
-        plain = getattr(install(), name)(*operands)
+        plain = in_python(name, operands)
     compiled = applied(name, operands)
     same = (plain.view(KINDS[kind][1]) == compiled.view(KINDS[kind][1])) | (
         np.isnan(plain) & np.isnan(compiled)
