@@ -47,6 +47,26 @@ def test_gradients_over_launches() -> None:
     assert np.all(y.grad.numpy() == 0.0), "a store takes and clears the gradient of what it wrote"
 
 
+@tg.kernel
+def moved_average(x: tg.array[D], share: D, y: tg.array[D]):
+    i = tg.tid()
+    old = tg.tile_load(y, shape=4, offset=i * 4)
+    tg.tile_store(y, tg.tile_load(x, shape=4, offset=i * 4) + old * share, offset=i * 4)
+
+
+def test_an_array_is_scaled_in_its_place() -> None:
+    """The gradient of a product with a number needs the number alone, not the elements that are overwritten."""
+    x, y, loss = arrays()
+    y.assign(np.arange(8.0))
+    with tg.Tape() as tape:
+        tg.launch_tiled(moved_average, 2, [x, 0.25], [y], block_dim=32)
+        tg.launch(squares, 8, inputs=[y], outputs=[loss])
+    tape.backward(loss)
+    after = 2.0 * (x.numpy() + 0.25 * np.arange(8.0))
+    np.testing.assert_allclose(x.grad.numpy(), after)
+    np.testing.assert_allclose(y.grad.numpy(), 0.25 * after)
+
+
 def test_gradients_add_up_until_they_are_cleared() -> None:
     x, y, loss = arrays()
     with tg.Tape() as tape:

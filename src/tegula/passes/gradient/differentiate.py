@@ -62,8 +62,9 @@ def differentiate(
     shorten(adjoint, made.replays)
     erase_dead(adjoint, objects=True)
     verify(adjoint)
-    _check_replayed(kernel, adjoint)
+    # What maps take without making anything of it is not needed.
     simplify(adjoint)
+    _check_replayed(kernel, adjoint)
     own_gradients(adjoint, _unshared(adjoint, len(kernel.params)))
     verify(adjoint)
     return adjoint
