@@ -219,11 +219,11 @@ def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> Plan:
         new,
         new_lse,
         reach,
-        forward(dtype, depth, causal, ragged, logs),
-        grid,
-        told,
-        not all(map(is_reachable, given.values())),
-        LOG2E / math.sqrt(depth),
+        kernel=forward(dtype, depth, causal, ragged, logs),
+        grid=grid,
+        told=told,
+        copies=not all(map(is_reachable, given.values())),
+        factor=LOG2E / math.sqrt(depth),
     )
 
 

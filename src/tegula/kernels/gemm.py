@@ -222,19 +222,9 @@ def _plan(
 ) -> Plan:
     """How the product is computed; LaunchError for arguments that do not fit."""
     left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
+    _check(left, right, transposed, precision, activation)
     dtype, device = left.dtype, left.device
-    if dtype != right.dtype:
-        what = f"matmul: 'a' and 'b' must be of one dtype, got {dtype} and {right.dtype}"
-        raise tg.LaunchError(what, "convert one of them")
     (m, depth), n = left.shape, right.shape[0 if transposed else 1]
-    fitting = f"'a' of shape {left.shape}" + " with transpose_b" * transposed
-    expect_shape("matmul", "b", right, (n, depth) if transposed else (depth, n), fitting)
-    if precision not in PRECISIONS:
-        what = f"matmul: there is no precision {precision!r}"
-        raise tg.LaunchError(what, f"there are {' and '.join(PRECISIONS)}")
-    if activation is not None and activation not in EXACT:
-        what = f"matmul: there is no activation {activation!r}"
-        raise tg.LaunchError(what, f"there are {', '.join(EXACT)}; None is no activation")
     result = dtype if dtype.bits > 8 else tg.bfloat16
     new, inputs = maker((m, n), result, a, device), {"a": left, "b": right}
     if bias is not None:
@@ -258,19 +248,38 @@ def _plan(
     turns = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
     exact = dtype == tg.float32 and precision == "default"
     epilogue = Epilogue(result, scaled, keeps, bias is not None, activation or "", exact)
-    shared = tile.splits > 1
     # An even number: neighbouring blocks may share what they fetch.
     tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
+    shares = None
+    if tile.splits > 1:
+        shares = (tile.splits, m, n), summed(tile.splits, epilogue), (m, ceil(n / WIDTH))
+        epilogue = Epilogue(tg.float32)
     return Plan(
         new,
         device,
         reach,
-        product(dtype, tile, transposed or turns, Epilogue(tg.float32) if shared else epilogue, precision),
-        min(blocks, tiles + tiles % 2),
-        turns or not (is_reachable(left) and is_reachable(right)),
-        turns,
-        ((tile.splits, m, n), summed(tile.splits, epilogue), (m, ceil(n / WIDTH))) if shared else None,
+        kernel=product(dtype, tile, transposed or turns, epilogue, precision),
+        blocks=min(blocks, tiles + tiles % 2),
+        copies=turns or not (is_reachable(left) and is_reachable(right)),
+        turns=turns,
+        shares=shares,
     )
+
+
+def _check(left: Any, right: Any, transposed: bool, precision: str, activation: str | None) -> None:
+    """LaunchError for operands that do not fit each other, and for options that there are not."""
+    if left.dtype != right.dtype:
+        what = f"matmul: 'a' and 'b' must be of one dtype, got {left.dtype} and {right.dtype}"
+        raise tg.LaunchError(what, "convert one of them")
+    depth, n = left.shape[1], right.shape[0 if transposed else 1]
+    fitting = f"'a' of shape {left.shape}" + " with transpose_b" * transposed
+    expect_shape("matmul", "b", right, (n, depth) if transposed else (depth, n), fitting)
+    if precision not in PRECISIONS:
+        what = f"matmul: there is no precision {precision!r}"
+        raise tg.LaunchError(what, f"there are {' and '.join(PRECISIONS)}")
+    if activation is not None and activation not in EXACT:
+        what = f"matmul: there is no activation {activation!r}"
+        raise tg.LaunchError(what, f"there are {', '.join(EXACT)}; None is no activation")
 
 
 plans = Plans(_plan)
