@@ -306,6 +306,33 @@ def scale(a: tg.array1d[float], b: tg.array1d[float]):
     assert is_native(scale, 1000, None, [a, b]) is True
 
 
+def test_captured_numbers_that_take_the_place_of_others(driver: Spied) -> None:
+    """An equal number is another object; where the first one was, a different number may come to lie."""
+    a, b, _ = arrays()
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    space: dict[str, Any] = {"tg": tg, "FACTOR": float("1.5")}
+    text = """
+def scale(a: tg.array1d[float], b: tg.array1d[float]):
+    i = tg.tid()
+    b[i] = a[i] * FACTOR
+"""
+    exec(text, space)
+    scale = tg.kernel(space["scale"], source=text)
+    launch = lambda: tg.launch(scale, 1000, [a, b])  # noqa: E731
+    repeated(launch)
+    space["FACTOR"] = float("1.5")
+    repeated(launch)
+    first, function = id(space["FACTOR"]), driver.seen[-1][1]
+    assert is_native(scale, 1000, None, [a, b]) is True
+    space["FACTOR"] = float("1.5")
+    in_python(scale, launch)
+    others = [float("2.5") for _ in range(1000)]
+    space["FACTOR"] = next((x for x in others if id(x) == first), others[0])
+    launch()
+    assert driver.seen[-1][1] != function
+    scale.unload()
+
+
 def test_streams_and_recordings(driver: Spied) -> None:
     a, b, c = arrays()
     launch = lambda: tg.launch(add, 1000, [a, b, c])  # noqa: E731

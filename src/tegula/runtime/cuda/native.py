@@ -166,13 +166,13 @@ class Table(bytearray):
         if form.sites or not plan.blocks or len(data) > MOST_BYTES:
             device, data, fixups = UNUSABLE, data[:first], []
         append, name, writes = form.context.recent.append, form.name, tuple(form.writes)
-        number = form.device.ordinal
-        captured = [id(x) for one in form.captured for x in one]
+        number, captured = form.device.ordinal, form.captured
+        objects = [id(x) for one in captured for x in one]
         kept = (
             struct.pack(
                 ENTRY,
                 len(key) // launcher.WORD,
-                len(form.captured),
+                len(captured),
                 device.buffer_info()[0],
                 form.function,
                 len(data) - first,
@@ -185,11 +185,12 @@ class Table(bytearray):
                 configuration_for(form, plan.blocks) if plan.blocks else b"",
             )
             + key
-            + struct.pack(f"<{len(captured)}Q", *captured)
+            + struct.pack(f"<{len(objects)}Q", *objects)
             + b"".join(struct.pack("<3Q", *fixup) for fixup in fixups)
             + data[first:]
         )
-        self._put(key, (kept, key, append, name, writes, number, form))
+        # The form may be given other captured objects, which are equal to these.
+        self._put(key, (kept, key, append, name, writes, number, form, captured))
 
     def _put(self, key: bytes, entry: tuple[Any, ...]) -> None:
         """Put an entry in the place of one for the same key, in a free slot, or in the place of another one; not any
