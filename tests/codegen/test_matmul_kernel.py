@@ -194,6 +194,15 @@ def test_transposed(
 
 
 @widths
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float8_e4m3])
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 6, 7, 13])
+def test_transposes_are_packed_in_parts_that_are_not_whole(dtype: DType, k: int, vector_bytes: int) -> None:
+    """And converted: LLVM confuses the halves of registers where only some of what is shuffled is used."""
+    for m, n in ((3, 8), (9, 37)):
+        check(MatmulSpec(m, n, k, dtype, dtype, float32, (k, 1), (1, k), (n, 1)), vector_bytes)
+
+
+@widths
 @pytest.mark.parametrize("dtypes", [(float32, float32), (float16, float32), (int8, int32)])
 def test_any_strides(dtypes: tuple[DType, DType], vector_bytes: int) -> None:
     x, acc = dtypes

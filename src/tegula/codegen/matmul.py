@@ -353,20 +353,25 @@ class _Product:
 
     def _parts(self, x: Operand, rows: range, start: int, part: int, shape: tuple[int, int]) -> str:
         """`part` elements of each of these rows of x, from `start` on, beside each other; zeros outside of a shape."""
-        active, width = min(part, shape[1] - start), part
+        active, dtype, width = min(part, shape[1] - start), x.dtype, part
         vectors = [
-            self.load(self.at(x, str(i), str(start)), x.dtype, part, active)
+            self.load(self.at(x, str(i), str(start)), dtype, part, active)
             if i < shape[0]
             else "zeroinitializer"
             for i in rows
         ]
+        if active < part:
+            # Only some of what is made of them is used, and of that LLVM 22 makes shuffles of float16 across all of a
+            # register before it converts them, where these are within its halves.
+            vectors = [convert(self.code, v, dtype, self.acc, width) for v in vectors]
+            dtype = self.acc
         while len(vectors) > 1:
-            type, width = register_type(x.dtype, width), 2 * width
+            type, width = register_type(dtype, width), 2 * width
             vectors = [
                 self.code.emit(f"shufflevector {type} {a}, {type} {b}, {_mask(list(range(width)))}")
                 for a, b in zip(vectors[::2], vectors[1::2], strict=True)
             ]
-        return convert(self.code, vectors[0], x.dtype, self.acc, width)
+        return convert(self.code, vectors[0], dtype, self.acc, width)
 
     def _covering(self, length: int, step: int) -> Iterator[str]:
         """Starts of pieces of `step` that cover `length`; the last overlaps the one before where they do not divide."""
