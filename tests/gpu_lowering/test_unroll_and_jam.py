@@ -76,6 +76,14 @@ def summed(a: tg.array2d[float], b: tg.array2d[float], n: int):
 
 
 @tg.kernel
+def of_matrices(a: tg.array2d[tg.mat33], b: tg.array2d[float], n: int):
+    for i in range(n):
+        x = tg.tile_load(a, shape=(1, WIDTH), offset=(i, 0))
+        y = tg.tile_map(tg.transpose, x)
+        tg.tile_store(b, tg.tile_map(tg.trace, x + y), offset=(i, 0))
+
+
+@tg.kernel
 def beyond(a: tg.array2d[float], b: tg.array2d[float], n: int):
     for i in range(n):
         x = tg.tile_load(a, shape=(1, WIDTH), offset=(i * 3, 7), bounds_check=True)
@@ -163,6 +171,14 @@ def test_rounds_that_need_each_other_stay_apart(kernel: Any) -> None:
 def test_a_tile_that_does_not_fill_a_block(block_dim: int, counts: list[int]) -> None:
     made, _ = agrees(launch(to_a_number, 10, block_dim))
     assert loads(made) == counts
+
+
+def test_registers_are_not_run_out_of() -> None:
+    a = np.random.default_rng(1).standard_normal((12, WIDTH, 3, 3)).astype(np.float32)
+    made, _ = agrees(
+        tiled(of_matrices, [tg.array(a, dtype=tg.mat33), tg.zeros((12, WIDTH)), 11], (1,), WIDTH)
+    )
+    assert loads(made) == [2, 1]
 
 
 def test_arrays_that_overlap_are_not_mixed_up() -> None:

@@ -17,10 +17,12 @@ from tegula.ops.tile import TileArange, TileEmpty, TileFull, TileLoad, TileMap, 
 from tegula.passes.overlap import array_root, writes
 from tegula.passes.window import window
 from tegula.rewrite import clone_op, is_made_in, walk_regions
-from tegula.types import TileType
+from tegula.types import TileType, element_bytes
 
 MOST = 8
 """Elements of a tile that a thread computes side by side."""
+MOST_BYTES = 256
+"""Of tiles that a thread holds for all of them."""
 LEAST = 5 / 8
 """Of the most: so many still gain from each other, and more so if no round is left over."""
 OF_THREADS = (TileArange, TileEmpty, TileFull, TileLoad, TileMap, TileStore)
@@ -48,12 +50,27 @@ def _rounds(kernel: Kernel, loop: Op, threads: int) -> int:
     start, stop, step = (_number(v) for v in loop.operands[:3])
     if start is None or start < 0 or step is None or step < 1:
         return 1
-    most = MOST // max(ceil(t.size / threads) for t in tiles)
+    most = min(MOST // max(ceil(t.size / threads) for t in tiles), MOST_BYTES // _held(body, threads))
     if stop is None:
         return most
     count = len(range(start, stop, step))
     most = min(most, count)
     return min(range(most, int(most * LEAST) - 1, -1), key=lambda n: count % max(n, 1), default=1)
+
+
+def _held(body: Region, threads: int) -> int:
+    """The bytes of tiles that a thread holds at the same time in one round, at most."""
+    order = [*_order(body), body.terminator]
+    last = {v: k for k, op in enumerate(order) for v in op.operands}
+    alive = {v for v in body.args[1:] if v in last}
+    most = 1
+    for k, op in enumerate(order):
+        alive.update(op.results)
+        types = [v.type for v in alive]
+        held = [ceil(t.size / threads) * element_bytes(t.dtype) for t in types if isinstance(t, TileType)]
+        most = max(most, sum(held))
+        alive = {v for v in alive if last.get(v, -1) > k}
+    return most
 
 
 def _is_of_threads(op: Op) -> bool:
