@@ -64,28 +64,37 @@ def found_name(name: str, found: dict[str, str]) -> str:
     return name if name not in found else f"{name} again"
 
 
-TM, TN, TK = tg.constant(128), tg.constant(256), tg.constant(64)
+TM, TN, TK = 128, 256, 64
 
 
-@tg.kernel
-def gemm(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
-    i, j = tg.tid()
-    total = tg.tile_zeros(shape=(TM, TN), dtype=tg.float32)
-    for k in range(a.shape[1] // TK):
-        x = tg.tile_load(a, shape=(TM, TK), offset=(i * TM, k * TK))
-        y = tg.tile_load(b, shape=(TK, TN), offset=(k * TK, j * TN))
-        tg.tile_matmul(x, y, total)
-    tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * TM, j * TN))
+def product(transposed: bool) -> Any:
+    """`transposed`: the right operand, which is loaded and transposed, as in linear layers."""
+
+    @tg.kernel
+    def gemm(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
+        i, j = tg.tid()
+        total = tg.tile_zeros(shape=(TM, TN), dtype=tg.float32)
+        for k in range(a.shape[1] // TK):
+            x = tg.tile_load(a, shape=(TM, TK), offset=(i * TM, k * TK))
+            if transposed:
+                y = tg.tile_transpose(tg.tile_load(b, shape=(TN, TK), offset=(j * TN, k * TK)))
+            else:
+                y = tg.tile_load(b, shape=(TK, TN), offset=(k * TK, j * TN))
+            tg.tile_matmul(x, y, total)
+        tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * TM, j * TN))
+
+    return gemm
 
 
-def test_owners_of_products_are_products() -> None:
-    found = compiled(gemm, [(512, 512)] * 3, (4, 2), 256)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_owners_of_products_are_products(transposed: bool) -> None:
+    found = compiled(product(transposed), [(512, 512)] * 3, (4, 2), 256)
     for which in ("a", "b"):
         owner, wide = (found[f"gemm_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
         for text in (owner, wide):
             assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
         shape = re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n(\d+)k16", wide)
-        assert set(shape) == {"256"}, "as wide as the forward product"
+        assert transposed or set(shape) == {"256"}, "as wide as the forward product"
         assert "cp.reduce.async.bulk.tensor" in wide and "st.global" not in wide, "added by copies"
         asked = wide.count("cp.async.bulk.prefetch.tensor.2d.L2.global")
         assert asked == 128 * 256 // (64 * 64), "what is added to is in the cache by then"
@@ -95,7 +104,7 @@ def test_owners_of_products_are_products() -> None:
 
 def test_what_clears_a_gradient_may_start_before_the_owners_end() -> None:
     """When the block that owns tiles has multiplied all, and all launches before it are complete."""
-    found = {part.step.kernel.name: part for part in parts_of(gemm, [(512, 512)] * 3, (4, 2), 256)}
+    found = {part.step.kernel.name: part for part in parts_of(product(False), [(512, 512)] * 3, (4, 2), 256)}
     text = text_of(found["gemm_adjoint_of_adj_b_wide"], Place(late=True, lets=READ))
     let, wait = "griddepcontrol.launch_dependents", "griddepcontrol.wait"
     assert text.count(let) == 1 and text.count(wait) == 2
@@ -103,28 +112,6 @@ def test_what_clears_a_gradient_may_start_before_the_owners_end() -> None:
     assert text.rindex("cp.async.bulk.wait_group") < text.rindex(wait)
     text = text_of(found["gemm_adjoint"], Place(late=True))
     assert text.index(let) < text.index("st.global") and text.rindex("st.global") < text.index(wait)
-
-
-def test_owners_of_products_of_transposes_are_products() -> None:
-    """The gradient of an operand that the forward kernel loads and transposes is a sum of products too."""
-    tm, tn, tk = 128, 256, 64
-
-    @tg.kernel
-    def linear(a: tg.array2d[Any], b: tg.array2d[Any], c: tg.array2d[Any]):
-        i, j = tg.tid()
-        total = tg.tile_zeros(shape=(tm, tn), dtype=tg.float32)
-        for k in range(a.shape[1] // tk):
-            x = tg.tile_load(a, shape=(tm, tk), offset=(i * tm, k * tk))
-            y = tg.tile_load(b, shape=(tn, tk), offset=(j * tn, k * tk))
-            tg.tile_matmul(x, tg.tile_transpose(y), total)
-        tg.tile_store(c, tg.tile_astype(total, tg.bfloat16), offset=(i * tm, j * tn))
-
-    found = compiled(linear, [(512, 512)] * 3, (512 // tm, 512 // tn), 256)
-    for which in ("a", "b"):
-        owner, wide = (found[f"linear_adjoint_of_adj_{which}{end}"] for end in ("", "_wide"))
-        for text in (owner, wide):
-            assert "wgmma.mma_async" in text and "cp.async.bulk.tensor" in text
-        assert "cp.reduce.async.bulk.tensor" in wide and "st.global" not in wide, "added by copies"
 
 
 @tg.kernel
