@@ -218,6 +218,26 @@ def test_weights_of_rows(rows: int) -> None:
 
 
 @tg.kernel
+def twice_scaled(x, w, y):
+    i = tg.tid()
+    row = tg.tile_load(x[i], shape=16)
+    left, right = tg.tile_load(w, shape=16), tg.tile_load(w, shape=16, offset=4)
+    tg.tile_store(y[i], row * left + right)
+
+
+def test_weights_that_are_loaded_twice() -> None:
+    """The sums of both places are added to one array, one after the other."""
+    x, w, g = integers(201, 16), integers(24, seed=1), integers(201, 16, seed=2)
+    args = [leaf(v) for v in (x, w)]
+    steps = backwards(twice_scaled, 201, args, tg.zeros((201, 16), requires_grad=True), g)
+    wanted = np.zeros_like(w)
+    wanted[:16] += (x * g).sum(0)
+    wanted[4:20] += g.sum(0)
+    np.testing.assert_array_equal(args[1].grad.numpy(), wanted)
+    assert_gathered(steps, 1)
+
+
+@tg.kernel
 def scaled_grid(x, w, s, y):
     """w has its place in both dimensions of the grid, s (two elements) in none."""
     i, j, k = tg.tid()

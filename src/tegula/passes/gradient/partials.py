@@ -20,8 +20,10 @@ from tegula.rewrite import clone_op, erase_dead
 from tegula.types import ArrayType, DType, TileType, int32, scalar_of
 from tegula.verify import verify
 
-ROWS, COLUMNS = 64, 32
-"""The rows that a block adds up at a time, and the most columns."""
+ROWS, COLUMNS = 128, 16
+"""The most rows that a block adds up at a time, and the most columns."""
+SUMS_OF_LANE, FEWEST_ROWS = 32, 8
+"""Sums that a lane of such a block makes, about, and the rows that it has in any case."""
 NUMBERS = ("length", "total", "lead", "step")
 """What a block is told of its share."""
 MOST_PER_LANE = 96
@@ -192,8 +194,8 @@ def summing(
     the other. A block has some columns of each tile."""
     tile, params = tile_of(atomics[0]), adjoint.params
     wide = scalar_of(summed_in(tile.dtype))
-    last = tile.shape[-1]
-    columns = next(n for n in range(min(COLUMNS, last), 0, -1) if last % n == 0)
+    length = tile.shape[-1]
+    columns = next(n for n in range(min(COLUMNS, length), 0, -1) if length % n == 0)
     extents = [extent for _, extent in owners]
     rows_of = [ArrayType(wide, 2)] * len(atomics)
     body = Region([*(p.type for p in params), int32, *(int32 for _ in extents[1:]), *rows_of])
@@ -206,28 +208,33 @@ def summing(
         mapping.update(dict.fromkeys(values, place))
     within = b.one(S.Mul, [piece, b.const(columns, int32)])
     first = b.one(S.Add, [column(b, places, lengths, tile.size), within])
-    start = b.zero(TileType(wide, (columns,)))
-    loop = Region([int32, *(start.type for _ in arrays)])
-    b.region = loop
-    number, *totals = loop.args
-    row = b.one(S.Mul, [number, b.const(ROWS, int32)])
-    attrs = {"shape": (ROWS, columns), "bounds_check": True, "aligned": False, "unwritten": True}
-    parts = [b.one(TileLoad, [array, b.const(0.0, wide), row, first], attrs) for array in arrays]
-    b.emit(Yield, [b.grown(t, b.summed(part, 0)) for t, part in zip(totals, parts, strict=True)])
-    b.region = body
-    more = b.one(S.Add, [rows, b.const(ROWS - 1, int32)])
-    bounds = [b.const(0, int32), b.one(S.FloorDiv, [more, b.const(ROWS, int32)]), b.const(1, int32)]
-    sums = b.emit(For, [*bounds, *(start for _ in arrays)], None, [loop])
     at: list[Value] = []
     for k in reversed(range(len(tile.shape))):
         n = b.const(tile.shape[k], int32)
         at.insert(0, b.one(S.Mod, [within, n]) if k else within)
         within = b.one(S.FloorDiv, [within, n])
     shape = (*(1 for _ in tile.shape[1:]), columns)
-    for atomic, total in zip(atomics, sums, strict=True):
-        target, *offsets = (_copied(b, v, mapping) for v in (atomic.operands[0], *atomic.operands[2:]))
-        to = [b.one(S.Add, [offset, x]) for offset, x in zip(offsets, at, strict=True)]
-        b.add_to(target, b.reshaped(total, shape), to, atomic.attrs["bounds_check"])
+    targets = [_Target(b, atomic, shape, at, mapping) for atomic in atomics]
+    if _apart(adjoint, atomics):  # what is added to comes while the rows do
+        for target in targets:
+            target.load(b)
+    height = _height(adjoint.launch.block_dim, columns * len(atomics))
+    attrs = {"shape": (height, columns), "aligned": False, "unwritten": True}
+    step, zero = b.const(height, int32), b.const(0.0, wide)
+    whole = b.one(S.FloorDiv, [rows, step])
+    rest = b.one(S.Mul, [whole, step])
+    start = [b.one(TileLoad, [x, zero, rest, first], {**attrs, "bounds_check": True}) for x in arrays]
+    loop = Region([int32, *(t.type for t in start)])
+    b.region = loop
+    number, *totals = loop.args
+    row = b.one(S.Mul, [number, step])
+    parts = [b.one(TileLoad, [x, zero, row, first], {**attrs, "bounds_check": False}) for x in arrays]
+    b.emit(Yield, [b.grown(t, part) for t, part in zip(totals, parts, strict=True)])
+    b.region = body
+    sums = b.emit(For, [b.const(0, int32), whole, b.const(1, int32), *start], None, [loop])
+    lines = [b.summed(total, 0) for total in sums]
+    for target, line in zip(targets, lines, strict=True):
+        target.add(b, b.reshaped(line, shape))
     b.emit(Yield, [])
     names = [
         *adjoint.param_names,
@@ -238,6 +245,50 @@ def summing(
     kernel = finished(adjoint, name_of(adjoint, *atomics), names, body, len(owners) + 1)
     grid = (*extents, tile.size // columns)
     return Step(kernel, tuple(params), grid, (shares, *extents[1:]), tuple(partials))
+
+
+def _height(lanes: int, width: int) -> int:
+    """How many rows a block adds up side by side, of so many sums each: a power of two."""
+    most = SUMS_OF_LANE * lanes // width
+    return max(FEWEST_ROWS, min(ROWS, 1 << max(0, most.bit_length() - 1)))
+
+
+def _apart(adjoint: Kernel, atomics: Sequence[Op]) -> bool:
+    """Whether atomics add to different arrays, which share no bytes."""
+    arrays = [memory_root(op.operands[0]) for op in atomics]
+    known = [adjoint.access[adjoint.params.index(array)] for array in arrays]
+    return len(set(arrays)) == len(arrays) and not any(a is None or a.aliases for a in known)
+
+
+class _Target:
+    """The part of a gradient that a block adds to."""
+
+    __slots__ = ("array", "at", "before", "checked", "shape", "wide")
+
+    def __init__(
+        self,
+        b: SumBuilder,
+        atomic: Op,
+        shape: Sequence[int],
+        at: Sequence[Value],
+        mapping: dict[Value, Value],
+    ) -> None:
+        self.array, *offsets = (_copied(b, v, mapping) for v in (atomic.operands[0], *atomic.operands[2:]))
+        self.at = [b.one(S.Add, [offset, x]) for offset, x in zip(offsets, at, strict=True)]
+        self.shape, self.checked = shape, atomic.attrs["bounds_check"]
+        self.wide = scalar_of(summed_in(tile_of(atomic).dtype))
+        self.before: Value | None = None
+
+    def load(self, b: SumBuilder) -> Value:
+        """What is there."""
+        self.before = b.loaded(self.array, self.at, self.shape, self.wide, self.checked)
+        return self.before
+
+    def add(self, b: SumBuilder, total: Value) -> None:
+        """Store the sum of what is there and of a tile, rounded once."""
+        after = b.plus(self.load(b) if self.before is None else self.before, total)
+        assert after is not None
+        b.store(self.array, after, self.at, self.checked)
 
 
 def column(b: SumBuilder, places: Sequence[Value], lengths: Sequence[Value], size: int) -> Value:
