@@ -152,9 +152,9 @@ class AccessClass:
     bulk: bool = False
 
 
-AT_ONCE, WAITED, READ = "at once", "waited", "read"
-"""When a launch lets the next one of its stream start: when it has started itself; when in addition all launches before
-it are complete; when these are and it has read all that it reads."""
+AT_ONCE, LOOPED, WAITED, READ = "at once", "looped", "waited", "read"
+"""When a launch lets the next one of its stream start: when it has started itself; when its last loop has ended; when
+it has started and all launches before it are complete; when these are and it has read all that it reads."""
 
 
 class Place(NamedTuple):

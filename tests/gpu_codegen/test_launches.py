@@ -10,7 +10,7 @@ from gpu_code import assembled, distributed, lowered
 
 import tegula as tg
 from tegula.codegen.gpu import lower_kernel
-from tegula.ir import WAITED, Place
+from tegula.ir import LOOPED, WAITED, Place
 from tegula.target import get_cuda_target
 
 HALF = tg.bfloat16
@@ -112,6 +112,28 @@ def steady_product(a: tg.array2d[HALF], b: tg.array2d[HALF], c: tg.array2d[HALF]
         for _k in range(4):
             tg.tile_matmul(tg.tile_pipe_pop(left), tg.tile_pipe_pop(right), total)
         tg.tile_store(c, tg.tile_astype(total, HALF))
+
+
+@tg.kernel
+def sums(x: tg.array2d[float], y: tg.array2d[float]):
+    i = tg.tid()
+    total = tg.tile_zeros(shape=256)
+    for k in range(x.shape[0]):
+        total += tg.tile_load(x[k], shape=256)
+    tg.tile_store(y[i], total)
+
+
+def test_blocks_that_all_run_at_once_let_the_next_launch_start_after_their_loop() -> None:
+    made, parts = distributed(sums, [tg.zeros((4, 256)), tg.zeros((4, 256))], (1,), 256)
+    made.place = Place(lets=LOOPED)
+    text = assembled(lower_kernel(made, parts, get_cuda_target("sm_90a")))[0]
+    assert text.count(LET) == text.count(WAIT) == 1
+    assert text.rindex("ld.global") < text.index(LET) < text.index("st.global")
+
+
+def test_without_a_loop_they_let_it_start_at_once() -> None:
+    text = text_in_series(nothing, Place(lets=LOOPED))
+    assert text.count(LET) == 1 and text.index(LET) < text.index(WAIT)
 
 
 def test_the_first_of_a_series_lets_the_next_start_when_all_before_are_complete() -> None:

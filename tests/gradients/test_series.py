@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import tegula as tg
-from tegula.ir import ALONE, READ, WAITED, Place
+from tegula.ir import ALONE, LOOPED, READ, WAITED, Place
 from tegula.passes.gradient import Step, in_series
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.launch import plan
@@ -76,6 +76,21 @@ def test_sums_come_after_their_parts() -> None:
     first, last = steps_of(product, squares(3), squares(3))[0].shared
     assert in_series([first, last]) == [ALONE, ALONE]
     assert in_series([first, first]) == [ALONE, ALONE], "both write the same rows"
+
+
+@tg.kernel
+def scaled(x: tg.array2d[float], w: tg.array1d[float], y: tg.array2d[float]):
+    i = tg.tid()
+    tg.tile_store(y[i], tg.tile_load(x[i], shape=T) * tg.tile_load(w, shape=T))
+
+
+def test_blocks_that_take_shares_let_the_next_launch_start_when_they_have_looped() -> None:
+    """Blocks of the next one would crowd where the first of them end."""
+    arrays = [tg.zeros((64, T)), tg.zeros(T), tg.zeros((64, T))]
+    adjoint = adjoint_of(scaled, (0, 1, 2))
+    wanted = wanted_form(adjoint, plan((64, 32), 32), (*arrays, *map(tg.zeros_like, arrays)))
+    steps = [part.step for part in adjoint.steps_for(wanted)]
+    assert in_series(steps) == [Place(lets=LOOPED), ALONE]
 
 
 def test_arrays_that_share_bytes_are_in_none() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tegula.codegen.gpu.state import GpuState
-from tegula.ir import AT_ONCE, READ, WAITED, Kernel, Op
+from tegula.ir import AT_ONCE, LOOPED, READ, WAITED, Kernel, Op
 from tegula.ops.array import ArrayShape, ArrayView
 from tegula.ops.control import Yield
 from tegula.ops.schedule import BulkLoad, BulkStore
@@ -24,8 +24,9 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
     """The kernel, op by op. It waits for the results of the launches before as late as it can: when memory of arrays,
     or what may use it, comes."""
     waited, (_, lets) = not s.gpu.overlaps_launches, s.kernel.place
-    late = waits_at_end(s)
-    if not waited and lets == AT_ONCE:
+    late, loops = waits_at_end(s), [op for op in s.kernel.body.ops if op.regions]
+    last = loops[-1] if lets == LOOPED and loops else None
+    if not waited and (lets == AT_ONCE or lets == LOOPED and last is None):
         start_next_launch(s)
     for op in s.kernel.body.ops:
         if not waited and (isinstance(op, Yield) or (touches_arrays(op) and not late)):
@@ -35,6 +36,8 @@ def in_order_of_launches(s: GpuState, act: Callable[[Op], None]) -> None:
             waited = True
         if not isinstance(op, Yield):
             act(op)
+        if op is last and s.gpu.overlaps_launches:
+            start_next_launch(s)
 
 
 def launch_next(s: GpuState, op: Op) -> None:

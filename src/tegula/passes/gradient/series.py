@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.dataclass import dataclass
-from tegula.ir import ALONE, READ, WAITED, Place
+from tegula.ir import ALONE, LOOPED, READ, WAITED, Place
 from tegula.ops.tile import TileAtomic
 from tegula.passes.gradient.activity import memory_root
-from tegula.passes.gradient.steps import Partials, Step
+from tegula.passes.gradient.steps import Partials, Share, Step
 
 Memory = int | Partials
 """An array: the position of a parameter of the adjoint, or what lives as long as it runs."""
@@ -53,7 +53,16 @@ def in_series(steps: Sequence[Step]) -> list[Place]:
             first = k + 1
         else:
             first = k
-    return places
+    return [
+        Place(lets=LOOPED) if place == ALONE and _runs_at_once(step) else place
+        for step, place in zip(steps, places, strict=True)
+    ]
+
+
+def _runs_at_once(step: Step) -> bool:
+    """Whether all blocks are there from the start to the end, about: those of a launch that started with them would
+    crowd where the first ones end."""
+    return any(isinstance(extent, Share) and extent.resident for extent in step.grid or ())
 
 
 def _reads_first(step: Step) -> bool:
