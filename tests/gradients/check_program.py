@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from forward import compare
+from forward import both_sides
+from forward import forward as in_forward_mode
 from kinked_programs import KinkedProgram
 from smooth_programs import BLOCK, CELLS, SmoothProgram
 
@@ -35,73 +37,137 @@ def build(program: SmoothProgram) -> Any:
     return tg.kernel(source=program.text)(space["kernel"])
 
 
+# On the device --------------------------------------------------------------------------------------------------------
+
+A, Y = 1, 2
+"""Positions of the arrays among the arguments of a kernel."""
+SHAPES = {A: (8, 20), Y: (2, CELLS)}
+
+
+@dataclass
+class Launches:
+    """Launches of a kernel and of its adjoint, none of which needs what another gives: their arrays go to the device
+    together and come back together. On a GPU that several processes share, each wait is for all of them.
+
+    `run` makes `values` of y after each launch, and `gradients` of a and y before it, given those after it."""
+
+    kernel: Any
+    asked: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    asked_back: list[tuple[int, np.ndarray, dict[int, np.ndarray]]] = field(default_factory=list)
+    values: list[np.ndarray] = field(default_factory=list)
+    gradients: list[dict[int, np.ndarray]] = field(default_factory=list)
+
+    def ask(self, n: int, a: np.ndarray) -> int:
+        """The number of a launch."""
+        self.asked.append((n, a))
+        return len(self.asked) - 1
+
+    def ask_back(self, n: int, a: np.ndarray, weights: dict[int, np.ndarray]) -> int:
+        """The number of an adjoint. `weights`: the gradients after the launch."""
+        self.asked_back.append((n, a, weights))
+        return len(self.asked_back) - 1
+
+    def run(self) -> None:
+        if self.asked_back:
+            a, y = _stacked([a for _, a, _ in self.asked_back])
+            grads = {k: tg.array(np.stack([w[k] for *_, w in self.asked_back])) for k in (A, Y)}
+            for k, (n, *_) in enumerate(self.asked_back):
+                given = {"adj_inputs": [None, grads[A][k]], "adj_outputs": [grads[Y][k]]}
+                launch(self.kernel, n, a[k], y[k], **given, adjoint=True)
+        if self.asked:
+            a, y = _stacked([a for _, a in self.asked])
+            for k, (n, _) in enumerate(self.asked):
+                launch(self.kernel, n, a[k], y[k])
+            self.values = list(y.numpy())
+        if self.asked_back:
+            back = {k: g.numpy() for k, g in grads.items()}
+            self.gradients = [{k: g[at] for k, g in back.items()} for at in range(len(self.asked_back))]
+
+
+def _stacked(inputs: list[np.ndarray]) -> tuple[tg.array, tg.array]:
+    return tg.array(np.stack(inputs)), tg.zeros((len(inputs), *SHAPES[Y]), dtype=tg.float64)
+
+
+def launch(kernel: Any, n: int, a: tg.array, y: tg.array, **options: Any) -> None:
+    tg.launch(kernel, (2, BLOCK), [n, a], [y], block_dim=BLOCK, **options)
+
+
+# Measures -------------------------------------------------------------------------------------------------------------
+
+
 def check(
     program: SmoothProgram, directions: int = 2, forward: Collection[int] = TRIP_COUNTS
 ) -> dict[int, str]:
     """What came of each trip count: "right", "wrong: ...", "unstable" where nothing can be said because the kernel
     magnifies rounding, or the code of the error by which it was refused, one that is listed. `forward`: the trip
     counts that also run in forward mode, the only ones of a program with kinks."""
-    kernel, out, kinked = build(program), {}, isinstance(program, KinkedProgram)
-    for n in forward if kinked else TRIP_COUNTS:
-        try:
-            out[n] = "unstable" if kinked else _by_differences(kernel, n, directions)
-            if n in forward and not out[n].startswith("wrong"):
-                out[n] = _in_forward_mode(kernel, n) or out[n]
-        except tg.CompileError as error:
-            codes = {e.CODE for e in getattr(error, "errors", [error])}
-            if not codes.issubset(OF_PROGRAMS + OF_GRADIENTS):
-                raise
-            out[n] = min(codes)
+    kinked = isinstance(program, KinkedProgram)
+    counts, runs = forward if kinked else TRIP_COUNTS, Launches(build(program))
+    differences: dict[int, list[Difference]] = {}
+    ahead: dict[int, InForwardMode] = {}
+    for n in counts:
+        rng = np.random.default_rng(n)
+        a = rng.uniform(-1, 1, SHAPES[A])
+        differences[n] = [] if kinked else [Difference(runs, n, a, rng) for _ in range(directions)]
+        if n in forward:
+            ahead[n] = InForwardMode(runs, n, a)
+    try:
+        runs.run()
+    except tg.CompileError as error:
+        codes = {e.CODE for e in getattr(error, "errors", [error])}
+        if not codes.issubset(OF_PROGRAMS + OF_GRADIENTS):
+            raise
+        return dict.fromkeys(counts, min(codes))
+    out: dict[int, str] = {}
+    for n in counts:
+        found = {one.verdict() for one in differences[n]} or {"unstable"}
+        exact = ahead[n].verdict() if n in ahead else "unstable"
+        wrong = [verdict for verdict in (exact, *found) if verdict.startswith("wrong")]
+        out[n] = wrong[0] if wrong else "right" if exact == "right" or found == {"right"} else "unstable"
     return out
 
 
-def _arrays(rng: np.random.Generator) -> tuple[tg.array, tg.array]:
-    a = tg.array(rng.uniform(-1, 1, (8, 20)), dtype=tg.float64, requires_grad=True)
-    return a, tg.zeros((2, CELLS), dtype=tg.float64, requires_grad=True)
+class Difference:
+    """The gradient along a random direction against central differences of two step sizes."""
 
+    def __init__(self, runs: Launches, n: int, a: np.ndarray, rng: np.random.Generator) -> None:
+        self.runs = runs
+        self.along, self.weights = rng.standard_normal(SHAPES[A]), rng.standard_normal(SHAPES[Y])
+        self.steps = [
+            (eps, *(runs.ask(n, a + sign * eps * self.along) for sign in (1, -1))) for eps in (1e-5, 2e-6)
+        ]
+        self.back = runs.ask_back(n, a, {A: np.zeros(SHAPES[A]), Y: self.weights})
 
-def _in_forward_mode(kernel: Any, n: int) -> str:
-    """ "right", "wrong: ...", or nothing where values are not finite, or not those of the compiled kernel."""
-    sides = compare(kernel, (2, BLOCK), [n, *_arrays(np.random.default_rng(n))], BLOCK)
-    if sides.error <= EXACT:
-        return "right"
-    unstable = sides.apart > EXACT or not np.isfinite(sides.forward)
-    return "" if unstable else f"wrong: {sides}"
-
-
-def _by_differences(kernel: Any, n: int, directions: int) -> str:
-    rng = np.random.default_rng(n)
-    a, y = _arrays(rng)
-    base = a.numpy().copy()
-    verdict = "right"
-    for _ in range(directions):
-        along, weights = rng.standard_normal(base.shape), rng.standard_normal(y.shape)
-        steps = [_difference(kernel, n, a, y, base, along, eps) for eps in (1e-5, 2e-6)]
-        numbers = [float((weights * d).sum()) for d in steps]
-        size = float(np.abs(weights * steps[0]).sum()) + 1e-3
-        y.fill_(0.0)
-        adjoint, seed = tg.zeros_like(a), tg.array(weights, dtype=tg.float64)
-        launch(kernel, n, a, y, adj_inputs=[None, adjoint], adj_outputs=[seed], adjoint=True)
-        found = float((adjoint.numpy() * along).sum())
+    def verdict(self) -> str:
+        values = self.runs.values
+        terms = [self.weights * (values[up] - values[down]) / (2 * eps) for eps, up, down in self.steps]
+        numbers, size = [float(t.sum()) for t in terms], float(np.abs(terms[0]).sum()) + 1e-3
         if not abs(numbers[0] - numbers[1]) <= STABLE * size:
-            verdict = "unstable"
-        elif not abs(found - numbers[1]) <= AGREED * size:
+            return "unstable"
+        found = float((self.runs.gradients[self.back][A] * self.along).sum())
+        if not abs(found - numbers[1]) <= AGREED * size:
             return f"wrong: {found} for {numbers}, terms sum to {size}"
-    return verdict
+        return "right"
 
 
-def _difference(
-    kernel: Any, n: int, a: tg.array, y: tg.array, base: np.ndarray, along: np.ndarray, eps: float
-) -> np.ndarray:
-    values = []
-    for sign in (1, -1):
-        a.assign(base + sign * eps * along)
-        y.fill_(0.0)
-        launch(kernel, n, a, y)
-        values.append(y.numpy().copy())
-    a.assign(base)
-    return (values[0] - values[1]) / (2 * eps)
+class InForwardMode:
+    """The gradient along a random direction against the derivative in forward mode."""
 
+    def __init__(self, runs: Launches, n: int, a: np.ndarray) -> None:
+        rng = np.random.default_rng(0)
+        self.runs, self.n, self.a = runs, n, a
+        self.along = {k: rng.standard_normal(shape) for k, shape in SHAPES.items()}
+        self.weights = {k: rng.standard_normal(shape) for k, shape in SHAPES.items()}
+        self.ahead, self.back = runs.ask(n, a), runs.ask_back(n, a, self.weights)
 
-def launch(kernel: Any, n: int, a: tg.array, y: tg.array, **options: Any) -> None:
-    tg.launch(kernel, (2, BLOCK), [n, a], [y], block_dim=BLOCK, **options)
+    def verdict(self) -> str:
+        """ "unstable" where values are not finite, or not those of the compiled kernel."""
+        arrays = [tg.array(x, device="cpu") for x in (self.a, np.zeros(SHAPES[Y]))]
+        tangents = [None, self.along[A], self.along[Y]]
+        values, jv = in_forward_mode(self.runs.kernel, [self.n, *arrays], tangents, (2, BLOCK), BLOCK)
+        after = {A: self.a, Y: self.runs.values[self.ahead]}
+        sides = both_sides(self.along, self.weights, values, jv, after, self.runs.gradients[self.back])
+        if sides.error <= EXACT:
+            return "right"
+        unstable = sides.apart > EXACT or not np.isfinite(sides.forward)
+        return "unstable" if unstable else f"wrong: {sides}"

@@ -12,7 +12,7 @@ measures both sides."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log, pi, sqrt
@@ -350,13 +350,24 @@ def compare(kernel: Any, dims: Sequence[int], args: Sequence[Any], block_dim: in
     adjoint = [grads.get(k) for k in range(len(args))]
     tg.launch(kernel, dims, own, [], adjoint, [], adjoint=True, block_dim=block_dim, record_tape=False)
     tg.launch(kernel, dims, own, [], block_dim=block_dim, record_tape=False)
-    terms = [
-        np.concatenate([(x[k] * y[k]).reshape(-1) for k in active])
-        for x, y in ((w, jv), ({k: wide(g) for k, g in grads.items()}, v))
-    ]
-    ahead, back = (float(t.sum()) for t in terms)
+    after = {k: wide(own[k]) for k in active}
+    return both_sides(v, w, values, jv, after, {k: wide(g) for k, g in grads.items()})
+
+
+def both_sides(
+    v: Mapping[int, np.ndarray],
+    w: Mapping[int, np.ndarray],
+    values: Sequence[np.ndarray],
+    jv: Sequence[np.ndarray],
+    after: Mapping[int, np.ndarray],
+    back: Mapping[int, np.ndarray],
+) -> Sides:
+    """From what forward mode gives, and from the arrays `after` the launch and the gradients `back` before it, by the
+    positions of the arguments."""
+    terms = [np.concatenate([(x[k] * y[k]).reshape(-1) for k in v]) for x, y in ((w, jv), (back, v))]
+    ahead, behind = (float(t.sum()) for t in terms)
     size = max(float(np.abs(t).sum()) for t in terms)
-    return Sides(ahead, back, size, max(_apart(wide(own[k]), values[k]) for k in active))
+    return Sides(ahead, behind, size, max(_apart(after[k], values[k]) for k in v))
 
 
 def wide(a: tg.array) -> np.ndarray:
