@@ -71,6 +71,7 @@ REPLACED = (
     (r"addrspacecast ptr addrspace\(3\) @shared to ptr", "inttoptr i64 0 to ptr"),
     (r"addrspacecast (ptr) addrspace\(1\) (%\w+) to ptr", r"getelementptr i8, \1 \2, i64 0"),
     (r"ptr addrspace\(1\)", "ptr"),
+    (r"^  call void @llvm\.nvvm\.bar\.warp\.sync\(i32 -1\).*$", ""),
     (r'^  call void asm sideeffect "griddepcontrol\..*$', ""),
     (r"@llvm\.nvvm\.rcp\.approx\.ftz\.", "@reciprocal."),
     (r"@llvm\.nvvm\.rsqrt\.approx\.ftz\.f", "@root"),

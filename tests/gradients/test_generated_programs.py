@@ -37,6 +37,13 @@ def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.seconds(5)
+@pytest.mark.parametrize("seed", [920983])
+def test_programs_that_went_wrong(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "cache_kernels", False)
+    assert set(check(KinkedProgram(seed)).values()) == {"right"}
+
+
+@pytest.mark.seconds(5)
 @pytest.mark.parametrize("rounds", TRIP_COUNTS)
 def test_gradients_across_kinks(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)

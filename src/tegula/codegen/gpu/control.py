@@ -37,7 +37,8 @@ def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
     then, done = code.label("then"), code.label("done")
     code.branch(condition, then, done)
     code.place(then)
-    act()
+    with s.apart():
+        act()
     code.jump(done)
     code.place(done)
 
@@ -52,7 +53,8 @@ def chosen(
     then, done, before = code.label("then"), code.label("done"), code.block
     code.branch(condition, then, done)
     code.place(then)
-    made = act()
+    with s.apart():
+        made = act()
     last = code.block
     code.jump(done)
     code.place(done)
@@ -66,7 +68,9 @@ def either(
     then: Callable[[], list[str]],
     other: Callable[[], list[str]],
 ) -> list[str]:
-    """What one of two pieces of code gives."""
+    """What one of two pieces of code gives. Where all threads go one way, and some of them another one inside, they
+    meet at its end: assemblers take them for together behind it, and do not see to that where both branches end at one
+    place (docs/design/034)."""
     code = s.code
     labels, done = (code.label("then"), code.label("else")), code.label("endif")
     code.branch(condition, *labels)
@@ -74,7 +78,10 @@ def either(
     ends: list[str] = []
     for label, act in zip(labels, (then, other), strict=True):
         code.place(label)
+        partings = s.partings
         made.append(act())
+        if s.partings > partings and not s.depth:
+            code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
         ends.append(code.block)
         code.jump(done)
     code.place(done)

@@ -313,7 +313,8 @@ class _Walk:
 
         def act() -> list[str]:
             kept = dict(s.inside)
-            self.region(body)
+            with s.apart():
+                self.region(body)
             s.inside = kept
             return [x for v in body.terminator.operands for x in s.components(v)]
 
@@ -330,7 +331,8 @@ class _Walk:
     def _branching(self, region: Region, args: list[Components]) -> list[Components]:
         """A region with control flow, for one element."""
         self.s.scalars.update(zip(region.args, args, strict=True))
-        self.region(region)
+        with self.s.apart():
+            self.region(region)
         return [self.s.components(v) for v in region.terminator.operands]
 
     def from_lanes(self, op: Op) -> None:
@@ -722,7 +724,7 @@ def _aligned(buffer: Value) -> bool:
     return of_stages and whole and owner.attrs["dims"][:1] == (1,)
 
 
-def _on_state(rule: Callable[..., None]) -> Any:
+def _on_state(rule: Callable[..., Any]) -> Any:
     return lambda walk, *ops: rule(walk.s, *ops)
 
 

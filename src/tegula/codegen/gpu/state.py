@@ -32,7 +32,8 @@ class GpuState(State):
     `named`: the numbers of named barriers. `maps`: the tensor maps that the kernel needs, in order. `start_registers`:
     of a thread at the start, where roles change how many they have, and `budgets`, those of each warp group. `paired`:
     whether blocks of the hardware work in pairs.
-    `line_table`: where the code says its Python lines. `lane` is the thread's number in the group at all times;
+    `line_table`: where the code says its Python lines. `partings`: how often threads of a warp have gone different
+    ways; `depth`: how many of these are not at their end. `lane` is the thread's number in the group at all times;
     `lane32` the same as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
@@ -51,6 +52,8 @@ class GpuState(State):
     lane32: str = "%lane32"
     frame: list[str] = field(default_factory=list)
     paired: bool = False
+    partings: int = 0
+    depth: int = 0
 
     @property
     def gpu(self) -> CudaTarget:
@@ -71,6 +74,14 @@ class GpuState(State):
         yield
         code.lines[at:at] = code.entry
         self.group, self.lanes, self.lane, self.lane32, self.present, self.bases, code.entry = kept
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Code that some threads of a warp do not run, or in another order than others."""
+        self.partings += 1
+        self.depth += 1
+        yield
+        self.depth -= 1
 
     @contextmanager
     def anew(self) -> Iterator[None]:

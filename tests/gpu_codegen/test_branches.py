@@ -1,0 +1,66 @@
+"""Threads of a warp that part in a side of a branch which all of them take meet before it ends (docs/design/034)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_code import lowered
+
+import tegula as tg
+
+MEETS = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"
+HALF, WHOLE = tg.constant(16), tg.constant(64)
+
+
+@tg.kernel
+def loaded(a: tg.array2d[float], b: tg.array2d[float]):
+    i = tg.tid()
+    x = tg.tile_load(a, shape=(1, HALF), offset=(i, 0))
+    tg.tile_store(b, tg.tile_broadcast(tg.tile_sum(x), shape=(1, WHOLE)), offset=(i, 0))
+
+
+@tg.kernel
+def under_a_condition(a: tg.array2d[float], b: tg.array2d[float]):
+    i = tg.tid()
+    if a.shape[0] > 3:
+        tg.tile_store(b, tg.tile_ones(shape=(1, HALF), dtype=float), offset=(i, 0), bounds_check=False)
+
+
+@tg.kernel
+def by_lanes(a: tg.array2d[float], b: tg.array2d[float]):
+    i, j = tg.tid()
+    if j < 7:
+        if i > 2:
+            b[i, j] = a[i, j] + 1.0
+        else:
+            b[i, j] = 0.0
+
+
+def blocks(kernel: Any) -> dict[str, list[str]]:
+    """The basic blocks of a kernel: their lines."""
+    given = [np.zeros((8, 64), np.float32), np.zeros((8, 64), np.float32)]
+    found: dict[str, list[str]] = {"start": []}
+    at = "start"
+    for line in lowered(kernel, given, (8,), 64).text.splitlines():
+        if label := re.match(r"(\w+):", line):
+            at = label[1]
+            found[at] = []
+        else:
+            found[at].append(line.strip())
+    return found
+
+
+@pytest.mark.parametrize("kernel", [loaded, under_a_condition])
+def test_a_side_ends_after_all_have_met(kernel: Any) -> None:
+    sides = [lines for lines in blocks(kernel).values() if any("label %endif" in line for line in lines)]
+    parted = [lines for lines in sides if MEETS in lines]
+    assert parted
+    for lines in parted:
+        assert lines.index(MEETS) == len(lines) - 2
+
+
+def test_threads_that_have_parted_do_not_wait_for_all() -> None:
+    assert not any(MEETS in lines for lines in blocks(by_lanes).values())
