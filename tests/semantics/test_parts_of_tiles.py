@@ -97,6 +97,28 @@ def test_refused(text: str, message: str) -> None:
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("u = s[:, ::-1]\nt[0, 1] = 50.0", X[:, ::-1]),
+        ("u = s[:, ::-1] * 2.0\nt[0, 1] = 50.0", 2 * X[:, ::-1]),
+        ("x = s[::-1]\ny = x * 2.0\nt[0:1] = y[1:2]\nu = x + y", 3 * X[::-1]),
+        ("u = tg.tile_transpose(tg.tile_reshape(s[::-1], (4, 3)))\nt[0, 1] = 50.0", X[::-1].reshape(4, 3).T),
+    ],
+)
+def test_turned_tiles_keep_what_is_overwritten(text: str, expected: np.ndarray) -> None:
+    """Under another name of the tile: what is made of it is not changed with it."""
+    out = stored(f"{LOAD}s = t\n{text}\ntg.tile_store(o, tg.tile_reshape(u * 1.0, 12))")
+    np.testing.assert_array_equal(out[:12].reshape(expected.shape), expected)
+
+
+def test_elements_of_a_tile_from_one_thread() -> None:
+    out = stored(
+        "t = tg.tile_from_thread(8, float(j) * 2.0, 3)\no[j] = t[5] + t[n + j]\ntg.tile_store(o, t, offset=4)"
+    )
+    assert out[:12].tolist() == [12.0] * 4 + [6.0] * 8
+
+
 def test_conditional_expressions_of_tuples() -> None:
     out = stored(
         "x, (y, z) = (1.0, (2.0, o[3])) if j > 1 else (3.0, (4.0, 5.0))\no[j] = x * 100.0 + y * 10.0 + z"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tegula.codegen.products import loaded_operand, read_in_place
 from tegula.codegen.state import State
 from tegula.ir import Op, Region, Value
@@ -22,6 +24,8 @@ from tegula.ops.tile import (
     TileMarkPartial,
     TilePermute,
     TileReduce,
+    TileReshape,
+    TileSlice,
     TileStore,
 )
 from tegula.passes.overlap import array_root, writes
@@ -30,6 +34,8 @@ from tegula.types import ArrayType
 
 FREE = (TileFull, TileArange, TileEmpty)
 POINTWISE = (TileMap, TileLoad, TileFillAbsent, TileMarkPartial, TileBroadcast)
+VIEWS = (TileSlice, TilePermute, TileReshape)
+"""What they make lies where their operand does."""
 CONSUMERS = (
     *(
         TileMap,
@@ -43,6 +49,11 @@ CONSUMERS = (
         TileMarkPartial,
     ),
 )
+
+
+def reads_elements(uses: Sequence[tuple[Op, int]]) -> bool:
+    """Whether single elements of a tile are read, from memory."""
+    return any(isinstance(user, TileExtract) for user, _ in uses)
 
 
 class Fusion:
@@ -60,7 +71,7 @@ class Fusion:
         """Whether the op's tile is to be computed by its only consumer."""
         uses = self.users.get(op.result, [])
         if isinstance(op, FREE):
-            return not any(isinstance(user, TileExtract) for user, _ in uses)
+            return not reads_elements(uses)
         if isinstance(op, TilePermute):
             # The product that its operand is left to, if it is, reads it turned.
             return (
@@ -111,6 +122,8 @@ class Fusion:
             if operand in self.inline and operand not in self.s.tiles:
                 out |= self.sources(self.inline[operand])
             owner = operand.owner
+            while isinstance(owner, VIEWS):
+                owner = owner.operands[0].owner
             if isinstance(owner, BufRead):
                 out.add(root(owner.operands[0]))
         return out

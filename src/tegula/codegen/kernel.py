@@ -14,7 +14,7 @@ from tegula.codegen.checks import check_access, check_division, check_uniform
 from tegula.codegen.control import trips
 from tegula.codegen.divergent import divergent
 from tegula.codegen.elements import DIVISIONS, STRAIGHT
-from tegula.codegen.fuse import Fusion
+from tegula.codegen.fuse import VIEWS, Fusion, reads_elements
 from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lanes
 from tegula.codegen.lane_address import own_index
 from tegula.codegen.lane_width import lane_width
@@ -267,7 +267,7 @@ class _Walk:
         s = self.s
         view = s.buffers[op.operands[0]]
         assert op.parent is not None
-        if reads_in_place(s.kernel, op, op.parent, s.users):
+        if reads_in_place(s.kernel, op, op.parent, s.users, VIEWS):
             s.tiles[op.result] = view
             return
         s.tiles[op.result] = self._copied(view, op.result.name)
@@ -309,6 +309,8 @@ class _Walk:
         made = Value(op.operands[0].type, None)
         s.scalars[made] = tiles.from_thread(s, op)
         s.inline[op.result] = TileFull([made], [op.result.type], {"shape": op.attrs["shape"]})
+        if reads_elements(s.users.get(op.result, [])):
+            tiles.materialise(s, op.result)
 
     def stack_clear(self, op: Op) -> None:
         self.code.line(f"store i32 0, ptr {self.s.stacks[op.operands[0]][0]}, align 4")

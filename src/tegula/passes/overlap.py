@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.base import TileOp
@@ -76,12 +78,17 @@ def overlap(kernel: Kernel, a: Value, b: Value) -> bool:
 
 
 def reads_in_place(
-    kernel: Kernel, read: Op, region: Region, users: dict[Value, list[tuple[Op, int]]]
+    kernel: Kernel,
+    read: Op,
+    region: Region,
+    users: dict[Value, list[tuple[Op, int]]],
+    views: tuple[type[Op], ...] = (),
 ) -> bool:
     """Whether a buffer keeps its contents until the last use of a read of it, so that no copy is needed. The last use
-    may itself overwrite the buffer if it does so element by element from this read alone."""
+    may itself overwrite the buffer if it does so element by element from this read alone. `views`: ops whose results
+    show the memory of what they are made of, so that their uses count too."""
     target = root(read.operands[0])
-    tops = [_top(op, region) for op, _ in users.get(read.result, [])]
+    tops = [_top(op, region) for op in _uses_through(read.result, users, views)]
     if any(t is None for t in tops):
         return False
     order = {op: k for k, op in enumerate(region.ops)}
@@ -91,6 +98,15 @@ def reads_in_place(
             return False
     final = region.ops[last]
     return not writes(kernel, final, {target}) or final is read
+
+
+def _uses_through(
+    value: Value, users: dict[Value, list[tuple[Op, int]]], views: tuple[type[Op], ...]
+) -> Iterator[Op]:
+    for op, _ in users.get(value, ()):
+        yield op
+        if isinstance(op, views):
+            yield from _uses_through(op.result, users, views)
 
 
 def _top(op: Op, region: Region) -> Op | None:
