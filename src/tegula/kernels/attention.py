@@ -16,6 +16,7 @@ from tegula.kernels.operands import (
     Reach,
     expect_apart,
     expect_shape,
+    grows,
     is_reachable,
     maker,
     processors,
@@ -98,9 +99,9 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
                 steps = tiles_of_keys(row, keys, past)
                 tg.tile_pipe_load(query_pipe, q[b, h], offset=(row, 0))
                 tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * KEYS, 0))
-                for m in range(1, steps):
-                    tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1 - m) * KEYS, 0))
-                    tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - m) * KEYS, 0))
+                for m in range(steps - 1):
+                    tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 2 - m) * KEYS, 0))
+                    tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - 1 - m) * KEYS, 0))
                 tg.tile_pipe_load(value_pipe, v[b, g], offset=(0, 0))
         with tg.ws(1, 2, registers=240 if causal else 232):
             for r in range(rounds):
@@ -162,15 +163,18 @@ def attention(
     0. `scale`: positive, by default 1 / sqrt(D). `return_lse`: also return the logarithms of the sums of
     exp(scale * q @ k.T), float32 of shape (B, H, S), -inf for no keys.
 
-    Runs where the arrays are; new arrays are tensors if `q` is one of PyTorch's, else `tg.array`s. LaunchError for
-    arguments that do not fit."""
+    Runs where the arrays are; new arrays are tensors if `q` is one of PyTorch's, else `tg.array`s, which have a
+    gradient where a tape records what is made of arrays with gradients. LaunchError for arguments that do not fit."""
     if scale is not None and not 0.0 < scale < math.inf:
         what = f"attention: scale must be positive, got {scale}"
         raise tg.LaunchError(what, "negate q for a negative scale")
     plan: Plan = plans.find((q, k, v), out, (bool(causal), bool(return_lse)))
-    if out is None:
-        out = plan.new()
-    lse = plan.new_lse() if return_lse else 0
+    fresh = [] if out is not None else [out := plan.new()]
+    lse: Any = plan.new_lse() if return_lse else 0
+    if grows(q, k, v):
+        for made in (*fresh, lse):
+            if isinstance(made, tg.array):
+                made.requires_grad = True
     if plan.kernel is not None:
         inputs = [q, k, v]
         if plan.copies:

@@ -14,6 +14,7 @@ from tegula.kernels.operands import (
     Reach,
     expect_apart,
     expect_shape,
+    grows,
     is_reachable,
     maker,
     processors,
@@ -165,14 +166,17 @@ def matmul(
 
     Tensor cores read operands of float8 and tf32 with K along rows: on a GPU, a `b` of (K, N) is transposed first.
 
-    Runs where the arrays are; the new array is a tensor if `a` is one of PyTorch's, else a `tg.array`. LaunchError for
-    arguments that do not fit."""
+    Runs where the arrays are; the new array is a tensor if `a` is one of PyTorch's, else a `tg.array`, which has a
+    gradient where a tape records what is made of arrays with gradients. LaunchError for arguments that do not fit."""
     if out is None and beta:
         raise tg.LaunchError(f"matmul: beta is {beta}, but there is no 'out' to scale", "pass out=")
     options = bool(alpha != 1), bool(beta != 0), activation, bool(transpose_b), precision, tile
     plan: Plan = plans.find((a, b, bias), out, options)
+    graded = grows(a, b, bias, out)
     if out is None:
         out = plan.new()
+        if graded and isinstance(out, tg.array):
+            out.requires_grad = True
     if plan.kernel is None:
         return out
     if plan.copies:
@@ -185,7 +189,7 @@ def matmul(
         tg.launch_tiled(plan.kernel, plan.blocks, [a, b, *rest], [out])
         return out
     shape, add, grid = plan.shares
-    sums = scratch(shape, a, plan.device)
+    sums = scratch(shape, a, plan.device, graded)
     tg.launch_tiled(plan.kernel, plan.blocks, [a, b, 0, 1.0, 0.0], [sums])
     tg.launch_tiled(add, grid, [sums, *rest], [out], block_dim=THREADS)
     return out

@@ -76,16 +76,44 @@ def address(x: Any) -> int:
     return x.ptr if isinstance(x, tg.array) else x.data_ptr()
 
 
+def grows(*arguments: Any) -> bool:
+    """Whether a tape records what is made of arguments with gradients, so that it needs one too."""
+    return tg.Tape.active() is not None and any(
+        isinstance(x, tg.array) and x.requires_grad for x in arguments
+    )
+
+
 def reachable(argument: Any, known: Any) -> Any:
     """An operand for bulk copies: the argument itself or, on a GPU, a copy of it if its rows are not aligned."""
     if is_reachable(known):
         return argument
     *outer, last = known.shape
     unit = 8 * MAP_ALIGNMENT // known.dtype.bits
-    padded = tg.empty((*outer, math.ceil(last / unit) * unit), known.dtype, known.device)
+    graded = grows(argument)
+    padded = tg.empty((*outer, math.ceil(last / unit) * unit), known.dtype, known.device, graded)
     made = padded[(*(slice(n) for n in outer), slice(last))]
-    tg.copy(made, known)
+    if graded:
+        tg.launch(copying(known.dtype, known.ndim), known.shape, [argument], [made])
+    else:
+        tg.copy(made, known)
     return made
+
+
+@cache
+def copying(dtype: Any, ndim: int) -> Any:
+    """The kernel that copies arrays of 2 or 4 dimensions, as a tape records it."""
+
+    @tg.kernel
+    def copy_matrix(x: tg.array2d[dtype], out: tg.array2d[dtype]):
+        i, j = tg.tid()
+        out[i, j] = x[i, j]
+
+    @tg.kernel
+    def copy_heads(x: tg.array4d[dtype], out: tg.array4d[dtype]):
+        b, h, i, j = tg.tid()
+        out[b, h, i, j] = x[b, h, i, j]
+
+    return copy_matrix if ndim == 2 else copy_heads
 
 
 SIDE = 64
@@ -109,7 +137,7 @@ def turned(argument: Any, known: Any) -> Any:
     """A transposed copy of a 2-D array, whose rows bulk copies reach."""
     rows, columns = known.shape
     unit = 8 * MAP_ALIGNMENT // known.dtype.bits
-    padded = tg.empty((columns, math.ceil(rows / unit) * unit), known.dtype, known.device)
+    padded = tg.empty((columns, math.ceil(rows / unit) * unit), known.dtype, known.device, grows(argument))
     made = padded[:, slice(rows)]
     if known.size:
         grid = [math.ceil(n / SIDE) for n in known.shape]
@@ -159,11 +187,13 @@ class Scratch(threading.local):
 kept = Scratch()
 
 
-def scratch(shape: tuple[int, int, int], like: Any, device: Any) -> Any:
+def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = False) -> Any:
     """Memory of float32 for one call, uninitialised, with rows that bulk copies can write: a tensor if `like` is one of
     PyTorch's, whose allocator is quick. Others take longer than the launches: a thread keeps those for its calls in the
-    default stream, which are done one after the other."""
+    default stream, which are done one after the other. `graded`: memory of its own with a gradient, for a tape."""
     padded, end = (*shape[:2], math.ceil(shape[2] / 4) * 4), slice(shape[2])
+    if graded:
+        return tg.empty(padded, tg.float32, device, True)[:, :, end]
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
         made = like.new_empty(padded, dtype=torch.float32)

@@ -73,6 +73,12 @@ class Tape:
         self._time = 0
         self._spent = False
 
+    @staticmethod
+    def active() -> Tape | None:
+        """The tape whose `with` block runs, if there is one."""
+        found = recording.tape
+        return found if isinstance(found, Tape) else None
+
     def __enter__(self) -> Tape:
         if recording.tape is not None:
             raise LaunchError("a tape is recording already", "leave its with block first")

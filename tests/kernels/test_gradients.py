@@ -1,0 +1,263 @@
+"""Gradients of the library's kernels on a tape, with every option, against float64."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from data import NUMPY, normal, wide
+
+import tegula as tg
+from tegula.kernels import attention, gemm, matmul, operands, shapes
+
+NEAR = {
+    "bfloat16": 2.0**-6,
+    "float16": 2.0**-8,
+    "float32": 1e-5,
+    "float8_e4m3": 2.0**-6,
+    "float8_e5m2": 2.0**-6,
+}
+"""How far gradients may be from float64, in parts of the largest: they are sums of products of rounded numbers."""
+ERF = np.vectorize(math.erf)
+
+
+def _silu_slope(x: np.ndarray) -> np.ndarray:
+    part = 1.0 / (1.0 + np.exp(-x))
+    return part + x * part * (1.0 - part)
+
+
+SLOPES: dict[str | None, Callable[[np.ndarray], Any]] = {
+    None: np.ones_like,
+    "relu": lambda x: (x > 0.0) * 1.0,
+    "gelu": lambda x: (
+        0.5 * (1.0 + ERF(x / math.sqrt(2.0))) + x * np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    ),
+    "silu": _silu_slope,
+}
+
+
+def grown(*shape: int, dtype: str = "float32", seed: int = 0) -> tg.array:
+    values = normal(*shape, dtype="float32", seed=seed)
+    return tg.array(values, dtype=getattr(tg, dtype), requires_grad=True)
+
+
+def assert_close(found: Any, wanted: np.ndarray, dtype: str, name: str) -> None:
+    far = np.abs(wide(found) - wanted).max(initial=0.0) / max(np.abs(wanted).max(initial=0.0), 1e-30)
+    assert found.shape == wanted.shape and far <= NEAR[dtype], f"the gradient of {name} is {far:.3g} away"
+
+
+@tg.kernel
+def doubled(x: tg.array2d[Any], y: tg.array2d[Any]):
+    i, j = tg.tid()
+    y[i, j] = x[i, j] + x[i, j]
+
+
+def check_matmul(
+    m: int = 20,
+    n: int = 36,
+    k: int = 40,
+    dtype: str = "float32",
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: bool = False,
+    activation: str | None = None,
+    transposed: bool = False,
+    precision: str = "default",
+    given: bool = False,
+    tile: Any = None,
+) -> None:
+    """`given`: an `out` is. What it becomes goes through another launch, so that its own gradient is asked for too."""
+    a, b = grown(m, k, dtype=dtype), grown(*((n, k) if transposed else (k, n)), dtype=dtype, seed=1)
+    result = dtype if dtype in NUMPY else "bfloat16"
+    added = grown(n, dtype=result, seed=2) if bias else None
+    out = grown(m, n, dtype=result, seed=3) if given else None
+    old = wide(out) if out is not None else 0.0
+    options: dict[str, Any] = {"activation": activation, "transpose_b": transposed, "precision": precision}
+    y = tg.zeros((m, n), dtype=getattr(tg, result), requires_grad=True)
+    with tg.Tape() as tape:
+        c = matmul(a, b, out, alpha=alpha, beta=beta, bias=added, tile=tile, **options)
+        tg.launch(doubled, (m, n), [c], [y])
+    seed = tg.array(normal(m, n, dtype="float32", seed=4), dtype=y.dtype)
+    tape.backward(grads={y: seed})
+    left, right = wide(a), wide(b).T if transposed else wide(b)
+    total = alpha * left @ right + beta * old + (0.0 if added is None else wide(added))
+    weights = 2.0 * wide(seed) * SLOPES[activation](total)
+    by_right = alpha * left.T @ weights
+    assert_close(a.grad, alpha * weights @ right.T, dtype, "a")
+    assert_close(b.grad, by_right.T if transposed else by_right, dtype, "b")
+    if added is not None:
+        assert_close(added.grad, weights.sum(0), dtype, "bias")
+    if given:
+        assert_close(c.grad, beta * weights, dtype, "out")
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("dtype", [*NEAR])
+def test_products(dtype: str, transposed: bool) -> None:
+    check_matmul(dtype=dtype, transposed=transposed)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_in_tf32(transposed: bool) -> None:
+    """On GPUs operands are rounded to 10 bits, forwards and backwards."""
+    a, b = (tg.array(np.round(normal(32, 32, dtype="float32", seed=s) * 8.0) / 8.0) for s in (0, 1))
+    a.requires_grad = b.requires_grad = True
+    with tg.Tape() as tape:
+        c = matmul(a, b, transpose_b=transposed, precision="tf32")
+    tape.backward(grads={c: np.ones((32, 32), np.float32)})
+    ones, right = np.ones((32, 32)), wide(b).T if transposed else wide(b)
+    assert_close(a.grad, ones @ right.T, "float32", "a")
+    assert_close(b.grad, ones.T @ wide(a) if transposed else wide(a).T @ ones, "float32", "b")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "silu"])
+def test_epilogues(activation: str, dtype: str) -> None:
+    check_matmul(dtype=dtype, alpha=0.25, bias=True, activation=activation)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("beta", [0.0, -0.5])
+def test_a_given_output(beta: float, dtype: str) -> None:
+    """What it held has the gradient that beta leaves of it."""
+    check_matmul(dtype=dtype, given=True, beta=beta, bias=True)
+
+
+def test_an_old_output_under_an_activation_is_refused() -> None:
+    """The slope of the activation needs it, and it is overwritten."""
+    with pytest.raises(tg.CompileError, match="elements of 'c' that are read here") as raised:
+        check_matmul(given=True, beta=1.0, activation="gelu")
+    assert raised.value.CODE == "overwritten-array"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tile"), [("float32", shapes.VECTOR_UNITS[-1]), ("bfloat16", shapes.TENSOR_CORES[-1])]
+)
+@pytest.mark.parametrize("activation", [None, "silu"])
+def test_blocks_that_share_tiles(activation: str | None, dtype: str, tile: Any) -> None:
+    """Their sums are memory of the call, with a gradient of its own: two calls do not share it."""
+    check_matmul(8, 70, 300, dtype, bias=True, activation=activation, tile=tile.shared_by(3))
+    a, b = grown(8, 300, dtype=dtype), grown(300, 70, dtype=dtype, seed=1)
+    with tg.Tape() as tape:
+        both = [matmul(a, b, activation="silu", alpha=alpha, tile=tile.shared_by(3)) for alpha in (0.1, 0.2)]
+    tape.backward(grads={c: np.ones(c.shape, np.float32) for c in both})
+    total = wide(a) @ wide(b)
+    weights = 0.1 * _silu_slope(0.1 * total) + 0.2 * _silu_slope(0.2 * total)
+    assert_close(a.grad, weights @ wide(b).T, dtype, "a")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3"])
+def test_copied_operands(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that bulk copies do not reach are copied, on CPUs only here; gradients flow through the copies."""
+    monkeypatch.setattr(operands, "is_reachable", lambda known: False)
+    monkeypatch.setattr(gemm, "is_reachable", lambda known: False)
+    monkeypatch.setattr(gemm, "plans", operands.Plans(gemm.plans.make))
+    for transposed in (False, True):
+        check_matmul(21, 33, 37, dtype, transposed=transposed)
+
+
+def test_turned_operands() -> None:
+    b = grown(37, 70)
+    with tg.Tape() as tape:
+        made = operands.turned(b, b)
+    weights = normal(70, 37, dtype="float32", seed=1)
+    tape.backward(grads={made: weights})
+    np.testing.assert_array_equal(made.numpy(), b.numpy().T)
+    np.testing.assert_array_equal(b.grad.numpy(), weights.T)
+
+
+def test_results_have_gradients_where_a_tape_records() -> None:
+    a, b = grown(8, 8), grown(8, 8, seed=1)
+    assert not matmul(a, b).requires_grad
+    with tg.Tape() as tape:
+        assert tg.Tape.active() is tape
+        assert matmul(a, b).requires_grad
+        assert not matmul(tg.clone(a, requires_grad=False), tg.clone(b, requires_grad=False)).requires_grad
+    assert tg.Tape.active() is None
+
+
+# Attention -----------------------------------------------------------------------------------------------------------
+
+
+def check_attention(
+    rows: int,
+    keys: int,
+    *,
+    causal: bool = False,
+    heads: tuple[int, int] = (1, 1),
+    batch: int = 1,
+    depth: int = 64,
+    dtype: str = "bfloat16",
+    scale: float | None = None,
+    logs: bool = False,
+    given: bool = False,
+) -> None:
+    q = grown(batch, heads[0], rows, depth, dtype=dtype)
+    k, v = (grown(batch, heads[1], keys, depth, dtype=dtype, seed=seed) for seed in (1, 2))
+    out = tg.zeros_like(q) if given else None
+    with tg.Tape() as tape:
+        made = attention(q, k, v, out, causal=causal, scale=scale, return_lse=logs)
+    found, lse = made if logs else (made, None)
+    seed = tg.array(normal(*q.shape, dtype="float32", seed=3), dtype=q.dtype)
+    grads, of_logs = {found: seed}, np.zeros(q.shape[:3])
+    if lse is not None:
+        of_logs = normal(*lse.shape, dtype="float32", seed=4)
+        grads[lse] = tg.array(of_logs)
+    tape.backward(grads=grads)
+    factor, group = depth**-0.5 if scale is None else scale, heads[0] // heads[1]
+    left, right, values = wide(q), wide(k).repeat(group, 1), wide(v).repeat(group, 1)
+    scores = left @ right.swapaxes(2, 3) * factor
+    if causal:
+        seen = np.arange(keys)[None, :] <= np.arange(rows)[:, None] + keys - rows
+        scores = np.where(seen, scores, -np.inf)
+    weights = np.exp(scores - np.maximum(scores.max(-1, keepdims=True), -1e30))
+    total = weights.sum(-1, keepdims=True)
+    weights = weights / np.where(total > 0.0, total, 1.0)
+    by_weights = wide(seed) @ values.swapaxes(2, 3)
+    inner = (by_weights * weights).sum(-1, keepdims=True)
+    by_scores = weights * (by_weights - inner + of_logs[..., None]) * factor
+
+    def of_group(x: np.ndarray) -> np.ndarray:
+        return x.reshape(batch, heads[1], group, keys, depth).sum(2)
+
+    assert_close(q.grad, by_scores @ right, dtype, "q")
+    assert_close(k.grad, of_group(by_scores.swapaxes(2, 3) @ left), dtype, "k")
+    assert_close(v.grad, of_group(weights.swapaxes(2, 3) @ wide(seed)), dtype, "v")
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("rows", "keys"), [(70, 130), (130, 300), (200, 70)])
+def test_attention(rows: int, keys: int, causal: bool) -> None:
+    check_attention(rows, keys, causal=causal, heads=(2, 1), scale=0.3, logs=causal, given=not causal)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_attention_of_long_heads(dtype: str) -> None:
+    check_attention(129, 129, causal=True, batch=2, depth=128, dtype=dtype, logs=True)
+
+
+@pytest.mark.cpu
+def test_attention_with_copied_operands(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["tegula.kernels.attention"]
+    for place in (module, operands):
+        monkeypatch.setattr(place, "is_reachable", lambda known: False)
+    monkeypatch.setattr(module, "plans", operands.Plans(module.plans.make))
+    check_attention(70, 130, heads=(2, 1))
+
+
+@pytest.mark.gpu
+def test_attention_on_gpus_is_refused() -> None:
+    """The tiles of its adjoint do not fit a block."""
+    with (
+        tg.ScopedDevice("cuda:0"),
+        pytest.raises(tg.CompileError, match="the tiles of a block need") as raised,
+    ):
+        check_attention(70, 130)
+    assert raised.value.CODE == "shared-memory-exceeded"
