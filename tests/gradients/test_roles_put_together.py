@@ -140,15 +140,37 @@ def test_roles_whose_loops_depend_on_the_block() -> None:
 
 
 @tg.kernel
-def shifted(a: tg.array[float], y: tg.array[float]):
+def shifted(n: int, a: tg.array[float], y: tg.array[float]):
+    """The ranges are as long, and begin elsewhere."""
+    pipe = tg.tile_pipe(shape=8, dtype=float, stages=2)
+    with tg.role("fetch", warps=1):
+        for k in range(2, n + 2):
+            tg.tile_pipe_load(pipe, a, offset=k * 8 - 16)
+    with tg.role("store", warps=1):
+        for k in range(-1, n - 1):
+            x = tg.tile_pipe_pop(pipe)
+            tg.tile_store(y, x * x * float(k), offset=k * 8 + 8)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_roles_whose_ranges_are_shifted(n: int) -> None:
+    a, g = integers(40), integers(40, seed=1)
+    x, y = leaf(a), tg.zeros(40, requires_grad=True)
+    backwards(shifted, 1, [n, x], y, g)
+    factor = (np.arange(40) // 8 - 1) * (np.arange(40) < 8 * n)
+    np.testing.assert_array_equal(x.grad.numpy(), 2.0 * a * g * factor)
+
+
+@tg.kernel
+def strided(a: tg.array[float], y: tg.array[float]):
     """The loops are not the same, though the tiles are as many."""
     pipe = tg.tile_pipe(shape=8, dtype=float, stages=2)
     with tg.role("fetch", warps=1):
         for k in range(3):
             tg.tile_pipe_load(pipe, a, offset=k * 8)
     with tg.role("store", warps=1):
-        for k in range(1, 4):
-            tg.tile_store(y, tg.tile_pipe_pop(pipe), offset=k * 8 - 8)
+        for k in range(0, 24, 8):
+            tg.tile_store(y, tg.tile_pipe_pop(pipe), offset=k)
 
 
 @tg.kernel
@@ -162,7 +184,7 @@ def counting(a: tg.array2d[float], y: tg.array2d[float]):
 
 
 @pytest.mark.parametrize(
-    "kernel, shape, why", [(shifted, 24, "ranges"), (counting, (16, 16), "one tile to the")]
+    "kernel, shape, why", [(strided, 24, "ranges"), (counting, (16, 16), "one tile to the")]
 )
 def test_roles_that_cannot_be_put_together(kernel: Any, shape: Any, why: str) -> None:
     x, y = (tg.zeros(shape, requires_grad=True) for _ in range(2))

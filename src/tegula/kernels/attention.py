@@ -99,9 +99,9 @@ def forward(dtype: Any, depth: int, causal: bool, ragged: bool, logs: bool) -> A
                 steps = tiles_of_keys(row, keys, past)
                 tg.tile_pipe_load(query_pipe, q[b, h], offset=(row, 0))
                 tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1) * KEYS, 0))
-                for m in range(steps - 1):
-                    tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 2 - m) * KEYS, 0))
-                    tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - 1 - m) * KEYS, 0))
+                for m in range(1, steps):
+                    tg.tile_pipe_load(key_pipe, k[b, g], offset=((steps - 1 - m) * KEYS, 0))
+                    tg.tile_pipe_load(value_pipe, v[b, g], offset=((steps - m) * KEYS, 0))
                 tg.tile_pipe_load(value_pipe, v[b, g], offset=(0, 0))
         with tg.ws(1, 2, registers=240 if causal else 232):
             for r in range(rounds):

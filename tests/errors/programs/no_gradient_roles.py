@@ -10,8 +10,8 @@ def double(a: tg.array[float], b: tg.array[float]):
         for k in range(3):
             tg.tile_pipe_load(pipe, a, offset=k * 8)
     with tg.ws(1):
-        for k in range(1, 4):
-            tg.tile_store(b, tg.tile_pipe_pop(pipe) * 2.0, offset=k * 8 - 8)
+        for k in range(0, 24, 8):
+            tg.tile_store(b, tg.tile_pipe_pop(pipe) * 2.0, offset=k)
 
 
 a, b = tg.ones(24, requires_grad=True), tg.zeros(24, requires_grad=True)

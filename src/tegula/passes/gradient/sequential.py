@@ -18,13 +18,13 @@ from tegula.ops.control import For, If, Yield
 from tegula.ops.gradient import GradientBuilder
 from tegula.ops.lane import BlockCount, BlockIndex, LaneIndex, Tid, TileFromLanes, TileToLanes
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles, pipe_type
-from tegula.ops.scalar import FloorDiv, Mod, Mul
+from tegula.ops.scalar import Add, Const, FloorDiv, Mod, Mul, Sub
 from tegula.ops.schedule import ScheduleOp
 from tegula.ops.tile import TileLoad
 from tegula.passes.gradient.steps import known_to_host
 from tegula.passes.simplify import simplify
 from tegula.rewrite import clone_op, erase_dead, replace
-from tegula.types import int32
+from tegula.types import DType, int32
 from tegula.verify import verify
 
 PIPES = (PipeLoad, PipePush, PipePop)
@@ -131,14 +131,20 @@ class _Merged:
         self._one(members, ops)
 
     def _alike(self, a: Op, b: Op) -> bool:
-        """Whether two loops run for the same range, or two branches under the same condition."""
-        if type(a) is not type(b) or not isinstance(a, For | If):
+        """Whether two loops run for ranges that are one, but for a shift, or two branches under the same condition."""
+        if type(a) is not type(b):
             return False
-        count = 3 if isinstance(a, For) else 1
-        return all(
-            same_value(x, y, self.mapping)
-            for x, y in zip(a.operands[:count], b.operands[:count], strict=True)
-        )
+        if isinstance(a, For):
+            shift = self._shift(a.operands[0], b.operands[0])
+            same_step = same_value(a.operands[2], b.operands[2], self.mapping)
+            return same_step and shift is not None and shift == self._shift(a.operands[1], b.operands[1])
+        return isinstance(a, If) and same_value(a.operands[0], b.operands[0], self.mapping)
+
+    def _shift(self, a: Value, b: Value) -> int | None:
+        """By how much b is greater than a, where that is known."""
+        (x, first), (y, second) = _apart(a), _apart(b)
+        same = x is y if x is None or y is None else same_value(x, y, self.mapping)
+        return second - first if same else None
 
     def _one(self, members: Sequence[int], ops: Sequence[Op]) -> None:
         """One op in the place of one for each of these roles."""
@@ -148,17 +154,24 @@ class _Merged:
         regions: list[Region] = []
         for which in range(len(ops[0].regions)):
             inner = [op.regions[which] for op in ops]
-            region = Region()
-            for r in inner:
+            region, shifted = Region(), dict[Value, Op]()
+            for r, op in zip(inner, ops, strict=True):
                 shared = 0 if r is inner[0] or not isinstance(ops[0], For) else 1
                 for k, a in enumerate(r.args):
                     if k < shared:
-                        self.mapping[a] = region.args[0]
+                        shifted[a] = op
                         continue
                     made = Value(a.type, region, a.name)
                     region.args.append(made)
                     self.mapping[a] = made
             b.region = region
+            for index, op in shifted.items():
+                by = self._shift(ops[0].operands[0], op.operands[0])
+                assert by is not None
+                index_type = region.args[0].type
+                assert isinstance(index_type, DType)
+                moved = b.one(Add, [region.args[0], b.const(by, index_type)]) if by else region.args[0]
+                self.mapping[index] = moved
             nested = _Merged(b, self.mapping)
             bodies: list[Sequence[Op]] = [[] for _ in self.roles]
             for k, r in zip(members, inner, strict=True):
@@ -200,6 +213,20 @@ def same_value(a: Value, b: Value, mapping: Mapping[Value, Value] = NOTHING) -> 
         and x.results.index(a) == y.results.index(b)
         and all(same_value(p, q, mapping) for p, q in zip(x.operands, y.operands, strict=True))
     )
+
+
+def _apart(value: Value) -> tuple[Value | None, int]:
+    """A value as what is computed, and a number that is added to it; None where it is that number."""
+    op = value.owner
+    if isinstance(op, Const) and isinstance(op.attrs["value"], int):
+        return None, op.attrs["value"]
+    if isinstance(op, Add | Sub):
+        (a, more), (b, most) = map(_apart, op.operands)
+        if b is None:
+            return a, more + most if isinstance(op, Add) else more - most
+        if a is None and isinstance(op, Add):
+            return b, more + most
+    return value, 0
 
 
 def _pipes(op: Op) -> list[Value]:
