@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -162,6 +165,50 @@ def test_adjoint_launch() -> None:
 def test_one_tape_at_a_time() -> None:
     with tg.Tape(), pytest.raises(tg.LaunchError, match="recording already"), tg.Tape():
         pass
+
+
+def in_another_thread(act: Callable[[], object]) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(act).result()
+
+
+def test_launches_of_other_threads_are_not_recorded() -> None:
+    x, y, loss = arrays()
+    a, b, other = arrays()
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+        in_another_thread(lambda: tg.launch(sines, 8, inputs=[a], outputs=[b]))
+        tg.launch(squares, 8, inputs=[y], outputs=[loss])
+    assert len(tape.records) == 2
+    tape.backward(loss)
+    np.testing.assert_allclose(x.grad.numpy(), derivative(x))
+    assert other.grad is not None and not a.grad.numpy().any()
+
+
+def test_each_thread_has_a_tape() -> None:
+    found: list[np.ndarray] = []
+
+    def work() -> None:
+        x, y, loss = arrays()
+        with tg.Tape() as tape:
+            tg.launch(sines, 8, inputs=[x], outputs=[y])
+            tg.launch(squares, 8, inputs=[y], outputs=[loss])
+        tape.backward(loss)
+        found.append(x.grad.numpy() - derivative(x))
+
+    with tg.Tape() as outer:
+        in_another_thread(work)
+    assert not outer.records and np.allclose(found, 0.0)
+
+
+def test_what_another_thread_overwrites_is_found() -> None:
+    x, y, loss = arrays()
+    with tg.Tape() as tape:
+        tg.launch(sines, 8, inputs=[x], outputs=[y])
+        tg.launch(squares, 8, inputs=[y], outputs=[loss])
+    in_another_thread(lambda: tg.launch(constants, 8, outputs=[y]))
+    with pytest.raises(tg.LaunchError, match="overwritten"):
+        tape.backward(loss)
 
 
 def test_integers_have_no_gradient() -> None:

@@ -1,9 +1,10 @@
-"""What happens to arrays while a tape wants to know: launches, and writes from the host.
+"""What happens to arrays while a tape wants to know: launches of its thread, and writes by anyone.
 
 `on` is False while no tape does, so that launches elsewhere pay for one look at it."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 from weakref import WeakSet
@@ -19,16 +20,33 @@ class Observer(Protocol):
     def written(self, target: Any) -> None: ...
 
 
+class _OfThread(threading.local):
+    tape: Observer | None = None
+
+
 class Recording:
-    """`tape` records launches; `watching` are the tapes that have records, which later writes may spoil."""
+    """`tape` records the launches of this thread; `watching` are the tapes that have records, which later writes may
+    spoil."""
 
     def __init__(self) -> None:
         self.on = False
-        self.tape: Observer | None = None
         self.watching: WeakSet[Observer] = WeakSet()
+        self._here, self._lock = _OfThread(), threading.Lock()
+
+    @property
+    def tape(self) -> Observer | None:
+        return self._here.tape
+
+    @tape.setter
+    def tape(self, tape: Observer | None) -> None:
+        self._here.tape = tape
+        if tape is not None:
+            with self._lock:
+                self.watching.add(tape)
+        self.update()
 
     def update(self) -> None:
-        self.on = self.tape is not None or len(self.watching) > 0
+        self.on = len(self.watching) > 0
 
     def launched(
         self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any, record: bool
@@ -46,7 +64,9 @@ class Recording:
 
     def written(self, target: Any) -> None:
         """An array was written."""
-        for tape in self.watching:
+        with self._lock:
+            watching = list(self.watching)
+        for tape in watching:
             tape.written(target)
 
 

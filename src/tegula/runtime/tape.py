@@ -57,7 +57,7 @@ def read(kernel: KernelIR) -> list[int]:
 
 
 class Tape:
-    """Records the launches in a `with` block, and computes gradients of what they wrote.
+    """Records the launches of this thread in a `with` block, and computes gradients of what they wrote.
 
         with tg.Tape() as tape:
             tg.launch(kernel, dim, inputs=[x], outputs=[loss])
@@ -75,7 +75,7 @@ class Tape:
 
     @staticmethod
     def active() -> Tape | None:
-        """The tape whose `with` block runs, if there is one."""
+        """The tape whose `with` block runs in this thread, if there is one."""
         found = recording.tape
         return found if isinstance(found, Tape) else None
 
@@ -83,13 +83,10 @@ class Tape:
         if recording.tape is not None:
             raise LaunchError("a tape is recording already", "leave its with block first")
         recording.tape = self
-        recording.watching.add(self)
-        recording.update()
         return self
 
     def __exit__(self, *error: object) -> None:
         recording.tape = None
-        recording.update()
 
     # Observing -------------------------------------------------------------------------------------------------------
 
