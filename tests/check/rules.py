@@ -222,7 +222,9 @@ def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
     found[PAIR] = ("pair", one_round_less)
     found[LATE] = ("in-flight", lambda: schedule.check_schedule(*lowered_late(registers())))
     texts = {name: far.RING.format(**{**far.RIGHT, **parts}) for name, parts in far.WRONG.items()}
-    texts["a number that is counted slowly"] = far.COUNTED.format(once="if s == S:", fenced="wraps != 4")
+    texts["a number that is counted slowly"] = far.COUNTED.format(
+        **{**far.RIGHT, "once": "if s == S:", "fenced": "wraps != 4"}
+    )
     for name, text in texts.items():
         found[name] = (kernel(text, None, 2).check().kind, lambda text=text: kernel(text, None, 2).check())
     for name, (kind, text) in TEXTS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from disguises import kernel
 
-RING = """\
+FETCH = """\
 def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, flags: tg.array1d[int]):
     ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
     full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
@@ -15,7 +15,10 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, flags: 
                 s = {filled}
                 tg.mbarrier_wait(empty, s, {room})
                 tg.mbarrier_expect_bytes(full, s, N * 4)
-                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+                tg.tile_load_async(x, ring[s], (k, 0), full, s)"""
+RING = (
+    FETCH
+    + """
     with tg.ws(1):
         last = int(0)
         for k in range(n):
@@ -26,6 +29,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int, m: int, flags: 
                 tg.fence_async()
             tg.mbarrier_arrive(empty, s)
             last = flags[k]"""
+)
 RIGHT = {
     "filled": "k % S",
     "room": "k // S & 1 ^ 1",
@@ -92,17 +96,9 @@ def test_what_is_too_far_away_is_not_proved(parts: dict[str, str]) -> None:
     assert (verdict.status, verdict.kind) == ("unproved", "far")
 
 
-COUNTED = """\
-def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
-    ring = tg.tile_empty(shape=(S, 1, N), dtype=float, storage="shared")
-    full, empty = tg.mbarrier(1, stages=S), tg.mbarrier(4, stages=S)
-    with tg.ws(0):
-        if tg.elect():
-            for k in range(n):
-                s = k % S
-                tg.mbarrier_wait(empty, s, k // S & 1 ^ 1)
-                tg.mbarrier_expect_bytes(full, s, N * 4)
-                tg.tile_load_async(x, ring[s], (k, 0), full, s)
+COUNTED = (
+    FETCH
+    + """
     with tg.ws(1):
         s = 0
         phase = 0
@@ -118,6 +114,7 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
                 s = 0
                 phase ^= 1
                 wraps += 1"""
+)
 
 
 @pytest.mark.parametrize(
@@ -125,11 +122,20 @@ def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
 )
 @pytest.mark.parametrize("once", ["if s == S:", "if k % S == S - 1:"])
 def test_a_number_that_is_counted_slowly_is_followed(once: str, fenced: str) -> None:
-    verdict = kernel(COUNTED.format(once=once, fenced=fenced), None, 2).check()
+    verdict = kernel(COUNTED.format(**{**RIGHT, "once": once, "fenced": fenced}), None, 2).check()
     assert verdict.status == "refuted", verdict.message
 
 
 @pytest.mark.parametrize("fenced", ["wraps >= 0", "wraps != -1", "k >= 0"])
 def test_a_number_that_is_counted_slowly_may_decide(fenced: str) -> None:
-    verdict = kernel(COUNTED.format(once="if s == S:", fenced=fenced), None, 2).check()
+    verdict = kernel(COUNTED.format(**{**RIGHT, "once": "if s == S:", "fenced": fenced}), None, 2).check()
     assert verdict.proved, verdict.message
+
+
+@pytest.mark.parametrize(
+    ("fenced", "status"), [("met != 3", "refuted"), ("met != 9", "refuted"), ("met >= 0", "proved")]
+)
+def test_a_number_that_elements_count_is_followed(fenced: str, status: str) -> None:
+    text = RING.replace("last = int(0)", "met = int(0)")
+    text = text.replace("last = flags[k]", "if flags[k] != 0:\n                met += 1")
+    assert kernel(text.format(**{**RIGHT, "fenced": fenced}), None, 2).check().status == status

@@ -187,12 +187,13 @@ def _steps(end: Value, start: Value) -> bool:
 
 
 def _decides_once(condition: Value) -> bool:
-    """Whether a condition compares the indices of loops, or what all rounds share, and nothing that comes in turns."""
+    """Whether a condition compares the indices of loops, or what all rounds share: nothing that comes in turns, and no
+    elements of arrays."""
     for value in _closed([condition]):
         owner = value.owner
         if isinstance(owner, Region) and _carried(owner, value) is not None:
             return False
-        if isinstance(owner, Op) and (isinstance(owner, TURNING) or owner.regions):
+        if isinstance(owner, Op) and (isinstance(owner, TURNING) or owner.regions or owner.effects()):
             return False
     return True
 
