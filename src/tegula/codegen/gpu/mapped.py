@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from tegula.codegen.elements import at_once, goes_side_by_side, run_regions
 from tegula.codegen.gpu.control import chosen
@@ -61,8 +62,9 @@ def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> 
     made: list[Components] = []
     for first in range(0, len(given), size):
         part = slice(first, first + size)
-        for (parts,) in run_regions(s, region, given[part], 1, known[part]):
-            made.append(tuple(finished(s.code, x, one) for x in parts) if several else parts)
+        with s.apart() if several else nullcontext():
+            found = run_regions(s, region, given[part], 1, known[part])
+        made += [tuple(finished(s.code, x, one) for x in parts) if several else parts for (parts,) in found]
     return made
 
 
