@@ -266,10 +266,9 @@ def test_parameters_that_it_does_not_take(driver: Spied) -> None:
     assert anything.native is native.never and len(driver.launches) == 6
 
 
-def test_other_modes_and_captured_values(driver: Spied) -> None:
-    a, b, c = arrays()
-    driver.kernels["kernel"] = lambda blocks, threads, data: None
-    space: dict[str, Any] = {"tg": tg, "FACTOR": 2.0}
+def scaling(factor: float) -> tuple[Any, dict[str, Any]]:
+    """A kernel that captures a number, and the names that it sees."""
+    space: dict[str, Any] = {"tg": tg, "FACTOR": factor}
     text = """
 def scale(a: tg.array1d[float], b: tg.array1d[float]):
     i = tg.tid()
@@ -277,6 +276,13 @@ def scale(a: tg.array1d[float], b: tg.array1d[float]):
 """
     exec(text, space)
     scale = tg.kernel(space["scale"], source=text)
+    return scale, space
+
+
+def test_other_modes_and_captured_values(driver: Spied) -> None:
+    a, b, c = arrays()
+    driver.kernels["kernel"] = lambda blocks, threads, data: None
+    scale, space = scaling(2.0)
     launch = lambda: tg.launch(scale, 1000, [a, b])  # noqa: E731
     repeated(launch)
     function = driver.seen[-1][1]
@@ -310,14 +316,7 @@ def test_captured_numbers_that_take_the_place_of_others(driver: Spied) -> None:
     """An equal number is another object; where the first one was, a different number may come to lie."""
     a, b, _ = arrays()
     driver.kernels["kernel"] = lambda blocks, threads, data: None
-    space: dict[str, Any] = {"tg": tg, "FACTOR": float("1.5")}
-    text = """
-def scale(a: tg.array1d[float], b: tg.array1d[float]):
-    i = tg.tid()
-    b[i] = a[i] * FACTOR
-"""
-    exec(text, space)
-    scale = tg.kernel(space["scale"], source=text)
+    scale, space = scaling(float("1.5"))
     launch = lambda: tg.launch(scale, 1000, [a, b])  # noqa: E731
     repeated(launch)
     space["FACTOR"] = float("1.5")
