@@ -37,10 +37,10 @@ def test_gradients_are_right_or_refused(shard: int, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.seconds(5)
-@pytest.mark.parametrize("seed", [920983])
-def test_programs_that_went_wrong(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("program", [KinkedProgram(920983), SmoothProgram(926546)], ids=["kinked", "smooth"])
+def test_programs_that_went_wrong(program: SmoothProgram, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tg.config, "cache_kernels", False)
-    assert set(check(KinkedProgram(seed)).values()) == {"right"}
+    assert set(check(program).values()) == {"right"}
 
 
 @pytest.mark.seconds(5)

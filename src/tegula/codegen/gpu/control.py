@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tegula.codegen.control import trips
 from tegula.codegen.gpu.state import GpuState
@@ -28,8 +29,35 @@ def control(s: GpuState, op: Op, body: Body) -> None:
         _while(s, op, body)
 
 
+def meet(s: GpuState) -> None:
+    """The threads of a warp, which may have gone different ways, go on together, unless some of them are elsewhere."""
+    if not s.depth:
+        s.code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+        s.parted = False
+
+
+@contextmanager
+def parting(s: GpuState) -> Iterator[None]:
+    """Code in which threads of a warp may go different ways; they meet at its end."""
+    begin = s.code.block
+    with s.apart():
+        yield
+    if s.code.block != begin:
+        meet(s)
+
+
 def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
     """Code that runs only where the condition holds."""
+
+    def none() -> list[str]:
+        act()
+        return []
+
+    chosen(s, condition, [], none, [])
+
+
+def for_warps(s: GpuState, condition: str, act: Callable[[], None]) -> None:
+    """Code that runs only in warps for whose threads, all of them, the condition holds."""
     if condition == "true":
         act()
         return
@@ -37,8 +65,7 @@ def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
     then, done = code.label("then"), code.label("done")
     code.branch(condition, then, done)
     code.place(then)
-    with s.apart():
-        act()
+    act()
     code.jump(done)
     code.place(done)
 
@@ -46,7 +73,9 @@ def when(s: GpuState, condition: str, act: Callable[[], None]) -> None:
 def chosen(
     s: GpuState, condition: str, types: list[str], act: Callable[[], list[str]], otherwise: list[str]
 ) -> list[str]:
-    """What `act` gives where the condition holds, else registers at hand."""
+    """What `act` gives where the condition holds, else registers at hand. Where it branches, threads meet behind it:
+    assemblers that know a condition inside go on from there to where it leads to behind, and leave the others alone
+    (docs/design/034)."""
     if condition == "true":
         return act()
     code = s.code
@@ -58,7 +87,10 @@ def chosen(
     last = code.block
     code.jump(done)
     code.place(done)
-    return [code.phi(t, (a, last), (b, before)) for t, a, b in zip(types, made, otherwise, strict=True)]
+    found = [code.phi(t, (a, last), (b, before)) for t, a, b in zip(types, made, otherwise, strict=True)]
+    if last != then:
+        meet(s)
+    return found
 
 
 def either(
@@ -78,10 +110,11 @@ def either(
     ends: list[str] = []
     for label, act in zip(labels, (then, other), strict=True):
         code.place(label)
-        partings = s.partings
+        before, s.parted = s.parted, False
         made.append(act())
-        if s.partings > partings and not s.depth:
-            code.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)")
+        if s.parted:
+            meet(s)
+        s.parted |= before
         ends.append(code.block)
         code.jump(done)
     code.place(done)

@@ -13,7 +13,7 @@ from tegula.codegen.elements import DIVISIONS, STRAIGHT
 from tegula.codegen.gpu import access, byte_reads, exchange, schedule, wgmma
 from tegula.codegen.gpu.blocks import block_place, logical_blocks
 from tegula.codegen.gpu.bulk_stores import bulk_store
-from tegula.codegen.gpu.control import chosen, control, when
+from tegula.codegen.gpu.control import chosen, control, parting, when
 from tegula.codegen.gpu.fragments import is_aligned
 from tegula.codegen.gpu.launches import in_order_of_launches, launch_next
 from tegula.codegen.gpu.lines import LineTable
@@ -313,7 +313,7 @@ class _Walk:
 
         def act() -> list[str]:
             kept = dict(s.inside)
-            with s.apart():
+            with parting(s):
                 self.region(body)
             s.inside = kept
             return [x for v in body.terminator.operands for x in s.components(v)]
@@ -331,7 +331,7 @@ class _Walk:
     def _branching(self, region: Region, args: list[Components]) -> list[Components]:
         """A region with control flow, for one element."""
         self.s.scalars.update(zip(region.args, args, strict=True))
-        with self.s.apart():
+        with parting(self.s):
             self.region(region)
         return [self.s.components(v) for v in region.terminator.operands]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from tegula.codegen.elements import at_once, goes_side_by_side, run_regions
-from tegula.codegen.gpu.control import chosen
+from tegula.codegen.gpu.control import chosen, parting
 from tegula.codegen.gpu.quotients import finished
 from tegula.codegen.gpu.state import GpuState, zeros
 from tegula.codegen.gpu.widen import widened, widens_together
@@ -62,7 +62,7 @@ def _straight(s: GpuState, region: Region, given: Given, dtype: ElementType) -> 
     made: list[Components] = []
     for first in range(0, len(given), size):
         part = slice(first, first + size)
-        with s.apart() if several else nullcontext():
+        with parting(s) if several else nullcontext():
             found = run_regions(s, region, given[part], 1, known[part])
         made += [tuple(finished(s.code, x, one) for x in parts) if several else parts for (parts,) in found]
     return made

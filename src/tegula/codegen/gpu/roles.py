@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tegula.codegen.gpu.control import when
+from tegula.codegen.gpu.control import for_warps
 from tegula.codegen.gpu.schedule import all_meet
 from tegula.codegen.gpu.state import GpuState
 from tegula.dataclass import dataclass
@@ -58,7 +58,7 @@ def roles(s: GpuState, op: Op, body: Callable[[Region], None]) -> None:
             for region in unit.roles:
                 _role(s, region, unit, warp, body)
 
-        when(s, _within(s, warp, unit.group.first, unit.group.warps), act)
+        for_warps(s, _within(s, warp, unit.group.first, unit.group.warps), act)
     all_meet(s)
 
 
@@ -109,7 +109,7 @@ def _role(s: GpuState, region: Region, unit: Unit, warp: str, body: Callable[[Re
         with s.of_group(group):
             body(region)
 
-    when(s, here, act)
+    for_warps(s, here, act)
 
 
 def _within(s: GpuState, warp: str, first: int, count: int) -> str:

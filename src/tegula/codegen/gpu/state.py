@@ -32,9 +32,9 @@ class GpuState(State):
     `named`: the numbers of named barriers. `maps`: the tensor maps that the kernel needs, in order. `start_registers`:
     of a thread at the start, where roles change how many they have, and `budgets`, those of each warp group. `paired`:
     whether blocks of the hardware work in pairs.
-    `line_table`: where the code says its Python lines. `partings`: how often threads of a warp have gone different
-    ways; `depth`: how many of these are not at their end. `lane` is the thread's number in the group at all times;
-    `lane32` the same as i32."""
+    `line_table`: where the code says its Python lines. `depth`: in how many pieces of code this is that only some
+    threads of a warp run; `parted`: whether they have not met since the last one. `lane` is the thread's number in the
+    group at all times; `lane32` the same as i32."""
 
     layouts: dict[Value, Layout] = field(default_factory=dict)
     places: dict[Value, Place] = field(default_factory=dict)
@@ -52,8 +52,8 @@ class GpuState(State):
     lane32: str = "%lane32"
     frame: list[str] = field(default_factory=list)
     paired: bool = False
-    partings: int = 0
     depth: int = 0
+    parted: bool = False
 
     @property
     def gpu(self) -> CudaTarget:
@@ -78,10 +78,10 @@ class GpuState(State):
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Code that some threads of a warp do not run, or in another order than others."""
-        self.partings += 1
         self.depth += 1
         yield
         self.depth -= 1
+        self.parted = True
 
     @contextmanager
     def anew(self) -> Iterator[None]:
