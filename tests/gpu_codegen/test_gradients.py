@@ -13,17 +13,20 @@ import tegula as tg
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.codegen.gpu import lower_kernel
-from tegula.ir import ALONE, READ, AccessClass, Place
+from tegula.ir import ALONE, READ, AccessClass, Kernel, Op, Place, Value
 from tegula.passes.pipeline import prepare
-from tegula.passes.pipeline_gpu import for_gpu
+from tegula.passes.pipeline_gpu import Distribution, for_gpu
 from tegula.runtime.adjoint import Part, adjoint_of
 from tegula.runtime.launch import plan
 from tegula.runtime.resolve import wanted_form
 from tegula.target import get_cuda_target
-from tegula.types import ArrayType
+from tegula.types import ArrayType, BufType, element_bytes, scalar_of
 
+HOPPER = get_cuda_target("sm_90a")
 ASSEMBLER = bool(ptx.candidates())
 WIDTH = 4096
+SECTOR = 32
+"""Bytes that the L2 cache sends at a time, twice where a copy puts half of them into another sector."""
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 
 
@@ -35,16 +38,21 @@ def parts_of(kernel: Any, shapes: list[Any], dims: tuple[int, ...], block: int) 
     return [p for step in adjoint.steps_for(wanted) for p in (step, *step.shared)]
 
 
-def text_of(part: Part, place: Place = ALONE) -> str:
-    """Its PTX, proved and assembled."""
-    ir, target = part.step.kernel, get_cuda_target("sm_90a")
+def distributed(part: Part, place: Place = ALONE) -> tuple[Kernel, Distribution]:
+    """The kernel as it is lowered, for arrays that lie well."""
+    ir = part.step.kernel
     access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
     made = part.trace([p.type for p in ir.params], ir.launch, access)
     made.place = place
     prepare(made)
-    spread = for_gpu(made, target)
+    return made, for_gpu(made, HOPPER)
+
+
+def text_of(part: Part, place: Place = ALONE) -> str:
+    """Its PTX, proved and assembled."""
+    made, spread = distributed(part, place)
     assert check_schedule(made, spread).proved, part.name
-    text, code = assembled(lower_kernel(made, spread, target))
+    text, code = assembled(lower_kernel(made, spread, HOPPER))
     assert ".local" not in text, part.name
     if ASSEMBLER:
         assert code.spill_bytes == 0, part.name
@@ -154,3 +162,19 @@ def test_norms_move_16_bytes_and_add_by_no_atomics(kernel: Any, weights: int) ->
         "halves of words are widened where they are"
     )
     assert not any(re.search(r"\b(red|atom)\.global", text) for text in found.values())
+
+
+def test_stages_of_rows_begin_where_sectors_do() -> None:
+    shares, sums = parts_of(layer_norm, [(64, WIDTH), (WIDTH,), (WIDTH,), (64, WIDTH)], (64,), 128)
+    for part in (shares, sums):
+        _, spread = distributed(part)
+        strides = [
+            [n * element_bytes(scalar_of(buffer.type.dtype)) for n in place.strides[:-1]]
+            for buffer, place in spread.shared.places.items()
+            if isinstance(buffer.type, BufType) and _is_staged(buffer)
+        ]
+        assert strides and not any(n % SECTOR for each in strides for n in each)
+
+
+def _is_staged(buffer: Value) -> bool:
+    return isinstance(buffer.owner, Op) and "stages" in buffer.owner.attrs

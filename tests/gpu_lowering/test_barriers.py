@@ -75,6 +75,13 @@ def test_large_buffers_share_bytes() -> None:
     assert first.offset < second.offset + second.size and second.offset < first.offset + first.size
 
 
+def test_rows_of_staged_operands_are_padded() -> None:
+    """Eight rows that a product reads together fall on different banks."""
+    _, parts = lowered(LAUNCHES["gemm_ahead"])
+    rows = [2 * place.strides[1] for place in parts.shared.places.values() if len(place.strides) == 3]
+    assert rows == [48, 48]
+
+
 @pytest.mark.parametrize("block_dim", [1, 32, 33, 100])
 @pytest.mark.parametrize("name", ["row_sum", "softmax", "gemm", "transposed", "scan", "argmin", "gather"])
 def test_other_block_sizes(name: str, block_dim: int, memory: str) -> None:

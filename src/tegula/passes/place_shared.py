@@ -5,10 +5,12 @@ barriers that this asks for are then derived like all others."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from tegula.dataclass import dataclass, replace
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.buffer import BufNew, BufReshape, BufView
-from tegula.ops.group import SharedProduct
+from tegula.ops.group import RegisterProduct, SharedProduct
 from tegula.ops.roles import Roles
 from tegula.ops.schedule import MbarrierNew
 from tegula.ops.stack import StackNew
@@ -28,6 +30,9 @@ SMALL = 128
 """Bytes of a buffer that shares none."""
 LITTLE = 16 << 10
 """Bytes up to which nothing is shared: a multiprocessor has them for a dozen blocks, and sharing costs barriers."""
+
+
+Users = Mapping[Value, Sequence[tuple[Op, int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ def place_shared(kernel: Kernel) -> SharedMemory:
     """A place for each buffer and stack of the kernel."""
     users = uses(kernel.body)
     owners = [op for op in kernel.walk() if isinstance(op, BufNew | StackNew | MbarrierNew)]
-    strides = [_strides(op, users.get(op.result, [])) for op in owners]
+    strides = [_strides(op, users) for op in owners]
     lives = _Lives(kernel)
     intervals = [lives.interval(op, _bytes(op, s)) for op, s in zip(owners, strides, strict=True)]
     plan = _side_by_side(intervals)
@@ -133,9 +138,12 @@ class _Lives:
         return ()
 
 
-def _strides(op: Op, users: list[tuple[Op, int]]) -> tuple[int, ...]:
+def _strides(op: Op, users: Users) -> tuple[int, ...]:
     """Row-major; rows of product operands are padded, so that the rows that threads read together fall on different
-    banks, and stages that bulk copies fill, so that each starts where a copy may write."""
+    banks, and stages that bulk copies fill, so that each starts where a copy may write.
+
+    Nothing else is padded: where an asynchronous copy writes half a sector into another one, the L2 cache sends that
+    sector twice."""
     t = op.result.type
     if isinstance(t, StackType):
         return (components(t.dtype),)
@@ -143,13 +151,9 @@ def _strides(op: Op, users: list[tuple[Op, int]]) -> tuple[int, ...]:
         return (MBARRIER_BYTES,)
     assert isinstance(t, BufType)
     unit = components(t.dtype)
-    product = any(isinstance(user, SharedProduct) for user, _ in users)
-    reshaped = any(isinstance(user, BufReshape | BufView) for user, _ in users)
     row = t.shape[-1] * element_bytes(t.dtype)
     pad = 0
-    if op.attrs.get("pipe"):
-        pad = 0
-    elif (op.attrs.get("stages") or (product and not reshaped)) and row % (BANKS_BYTES // 4) == 0:
+    if not op.attrs.get("pipe") and _is_operand(op, users) and row % (BANKS_BYTES // 4) == 0:
         pad = PAD_BYTES * 8 // scalar_of(t.dtype).bits
     strides = [unit]
     for d in reversed(range(1, len(t.shape))):
@@ -158,6 +162,25 @@ def _strides(op: Op, users: list[tuple[Op, int]]) -> tuple[int, ...]:
         whole = ALIGNMENT * 8 // scalar_of(t.dtype).bits
         strides[-1] = -(-strides[-1] // whole) * whole
     return tuple(reversed(strides))
+
+
+def _is_operand(op: Op, users: Users) -> bool:
+    """Whether a product reads the rows of a buffer: a whole one from where it lies, stages from there or by threads."""
+    found = [user for user, _ in users.get(op.result, [])]
+    if not op.attrs.get("stages"):
+        viewed = any(isinstance(user, BufReshape | BufView) for user in found)
+        return not viewed and any(isinstance(user, SharedProduct) for user in found)
+    return any(isinstance(user, SharedProduct | RegisterProduct) for user in _followed(op.result, users))
+
+
+def _followed(value: Value, users: Users) -> set[Op]:
+    """The ops that use a value, or what others make of it."""
+    found, left = set[Op](), [value]
+    while left:
+        more = {user for user, _ in users.get(left.pop(), [])} - found
+        found |= more
+        left += [result for user in more for result in user.results]
+    return found
 
 
 def _bytes(op: Op, strides: tuple[int, ...]) -> int:
