@@ -100,7 +100,7 @@ def test_a_shuffle_is_no_meeting() -> None:
     text, changed = SYNC.subn(
         "  call i32 @llvm.nvvm.shfl.sync.idx.i32(i32 -1, i32 0, i32 0, i32 31)\n", code.text
     )
-    assert changed == 3
+    assert changed
     order = order_of(replace(code, text=text), kernel, args)
     assert {first % 32 for _, _, first, _ in order.found} == set(range(1, 32))
 
