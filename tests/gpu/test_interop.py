@@ -90,6 +90,81 @@ def test_recording_by_torch(torch: Any) -> None:
     assert x[0].item() == 16
 
 
+def junk(torch: Any) -> list[Any]:
+    """Memory that takes the place of what was freed, of both libraries."""
+    return [tg.full(1 << 20, 1e9, device="cuda:0") for _ in range(8)] + [
+        torch.full((1 << 20,), 1e9, device="cuda") for _ in range(8)
+    ]
+
+
+@tg.kernel
+def weighted(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
+    i = tg.tid()
+    tg.tile_store(y[i], tg.tile_load(x[i], shape=256) * tg.tile_load(w, shape=256))
+
+
+def test_gradients_recorded_by_torch(torch: Any) -> None:
+    """Sums over blocks are in memory that the recording keeps."""
+    x, w, g = (torch.rand(*shape, device="cuda") for shape in ((4096, 256), (256,), (4096, 256)))
+    y, dx, dw, taken = (torch.zeros_like(t) for t in (x, x, w, x))
+
+    def backward() -> None:
+        taken.copy_(g)
+        adjoints = {"adj_inputs": [dx, dw], "adj_outputs": [taken]}
+        tg.launch(weighted, (4096, 64), [x, w], [y], **adjoints, adjoint=True, block_dim=64)
+
+    backward()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        backward()
+    kept = junk(torch)
+    for seed in range(2):
+        torch.manual_seed(seed)
+        for t in (x, g):
+            t.copy_(torch.rand_like(t))
+        for t in (dx, dw):
+            t.zero_()
+        graph.replay()
+        torch.testing.assert_close(dx, g * w)
+        torch.testing.assert_close(dw, (g * x).sum(0))
+    assert all((t[0].item() if isinstance(t, torch.Tensor) else t.numpy()[0]) == 1e9 for t in kept)
+
+
+def test_sums_are_not_recorded_by_others(torch: Any) -> None:
+    """Memory for them comes from PyTorch only with its tensors, on its stream."""
+    x, w, y, dx, dw, taken = (tg.zeros(s, device="cuda:0") for s in ((64, 256), 256, (64, 256)) * 2)
+    adjoints = {"adj_inputs": [dx, dw], "adj_outputs": [taken], "adjoint": True}
+    tg.launch(weighted, (64, 64), [x, w], [y], **adjoints, block_dim=64)
+    side = torch.cuda.Stream()
+    stream = tg.stream_from_torch(side)
+    torch.cuda.synchronize()
+    with (
+        torch.cuda.graph(torch.cuda.CUDAGraph(), stream=side),
+        pytest.raises(tg.LaunchError, match="does not keep"),
+    ):
+        tg.launch(weighted, (64, 64), [x, w], [y], **adjoints, block_dim=64, stream=stream)
+
+
+@pytest.mark.parametrize("precision", ["default", "tf32"])
+def test_copies_of_operands_recorded_by_torch(torch: Any, precision: str) -> None:
+    """Each run copies the operands anew, to memory that the recording keeps."""
+    wide = torch.rand(256, 129, device="cuda")
+    a, b = wide[:, :128], torch.rand(128, 64, device="cuda")
+    out = torch.zeros(256, 64, device="cuda")
+    tg.kernels.matmul(a, b, out, precision=precision)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tg.kernels.matmul(a, b, out, precision=precision)
+    kept = junk(torch)
+    for seed in range(2):
+        torch.manual_seed(seed)
+        for t in (wide, b):
+            t.copy_(torch.rand_like(t))
+        graph.replay()
+        torch.testing.assert_close(out, a @ b, rtol=2e-3, atol=2e-2)
+    assert len(kept) == 16
+
+
 def test_launches_with_tensors_that_come_again(torch: Any) -> None:
     """They go through machine code, in whatever stream, and follow a tensor that changes."""
     base = torch.arange(4000, device="cuda", dtype=torch.float32)

@@ -3,6 +3,7 @@ what a kernel does stays the same."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,11 @@ def scaled_tiles(x: tg.array3d[Any], w: tg.array[Any], b: tg.array[Any], y: tg.a
 PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
 
 
+def zeros(shape: Sequence[int], dtype: Any, *_: Any) -> tg.array:
+    """Memory for sums."""
+    return tg.zeros(shape, dtype)
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16])
 @pytest.mark.parametrize(
@@ -125,7 +131,7 @@ def test_rounds_are_fetched_ahead(
         sums: dict[Any, Any] = {}
         for one in planned(steps, (*grid, 32), given, CPU):
             part, dims = one.part, one.dims
-            arguments = (*given, *one.extra(sums))
+            arguments = (*given, *one.extra(sums, zeros))
             kept.append(arguments)
             ir = part.step.kernel
             access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]

@@ -4,6 +4,7 @@ The data are small integers, so that every order of summing gives the same numbe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,11 @@ def test_a_vector_that_every_row_reads() -> None:
     assert_gathered(steps, 1)
 
 
+def zeros(shape: Sequence[int], dtype: Any, *_: Any) -> tg.array:
+    """Memory for sums."""
+    return tg.zeros(shape, dtype)
+
+
 def test_owners_agree_in_the_interpreter() -> None:
     a, b, g = integers(16, 24), integers(24, 8), integers(16, 8)
     args = [tg.array(v, dtype=tg.float32) for v in (a, b, np.zeros((16, 8)), 0 * a, 0 * b, g)]
@@ -185,7 +191,7 @@ def test_owners_agree_in_the_interpreter() -> None:
     ((steps,),) = adjoint.steps.values()
     found, rows, sums = copies(args), {}, {}
     for one in planned(steps, (2, 1, 32), args, CPU):
-        part, dims, extra = one.part, one.dims, one.extra(sums)
+        part, dims, extra = one.part, one.dims, one.extra(sums, zeros)
         given = (*args, *extra)
         own = [*found, *(x for x in extra if isinstance(x, int))]
         own += [rows.setdefault(id(x), x.numpy().copy()) for x in extra if isinstance(x, tg.array)]

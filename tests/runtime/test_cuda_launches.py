@@ -99,6 +99,9 @@ def test_arrays_of_several_devices(driver: PretendDriver) -> None:
         tg.launch(add, 1000, [a, b.numpy(), c])
     with pytest.raises(tg.LaunchError, match="the launch is on cpu, its arrays are on cuda:0"):
         tg.launch(add, 1000, [a, b, c], device="cpu")
+    grads = {"adj_inputs": [tg.zeros_like(x) for x in (a, b)], "adj_outputs": [tg.ones_like(c)]}
+    with pytest.raises(tg.LaunchError, match="the launch is on cpu, its arrays are on cuda:0"):
+        tg.launch(add, 1000, [a, b], [c], **grads, adjoint=True, device="cpu")
     tg.launch(add, 1000, [a, b, c], device="cuda:0")
     with pytest.raises(tg.LaunchError, match="there are no streams on the CPU"):
         tg.launch(add, 1000, arrays(device="cpu"), stream=tg.Stream("cuda:0"))

@@ -7,11 +7,12 @@ are fetched while one is finished. Causal tiles have a block each, which start i
 
 import math
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import tegula as tg
 from tegula.kernels.operands import (
+    Copies,
     Plans,
     Reach,
     expect_apart,
@@ -178,8 +179,7 @@ def attention(
     if plan.kernel is not None:
         inputs = [q, k, v]
         if plan.copies:
-            seen_as = [seen("attention", name, x, 4, DTYPES) for name, x in zip("qkv", inputs, strict=True)]
-            inputs = [reachable(x, known) for x, known in zip(inputs, seen_as, strict=True)]
+            inputs = [copy(x) if copy else x for x, copy in zip(inputs, plan.copies, strict=True)]
         factor = plan.factor if scale is None else LOG2E * float(scale)
         tg.launch_tiled(plan.kernel, plan.grid, [*inputs, factor, *plan.told], [lse, out])
     return (out, lse) if return_lse else out
@@ -187,8 +187,9 @@ def attention(
 
 class Plan(NamedTuple):
     """How attention is computed, for all arguments with one launch key. `new`, `new_lse`: make outputs that are not
-    given; `reach`: of one that is given. `kernel`: None where there is nothing to compute. `copies`: whether
-    an operand is copied to where bulk copies reach it. `factor`: of the scores, where no scale is given."""
+    given; `reach`: of one that is given. `kernel`: None where there is nothing to compute. `copies`: what copies each
+    operand to where bulk copies reach it, None for one that is there; empty if all are. `factor`: of the scores, where
+    no scale is given."""
 
     new: Callable[[], Any]
     new_lse: Callable[[], Any]
@@ -196,7 +197,7 @@ class Plan(NamedTuple):
     kernel: Any
     grid: tuple[int, ...] = ()
     told: tuple[int, ...] = ()
-    copies: bool = False
+    copies: Copies = ()
     factor: float = 1.0
 
 
@@ -218,6 +219,7 @@ def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> Plan:
         return Plan(new, new_lse, reach, None)
     causal = causal and length > 1
     ragged = causal and (keys.shape[2] - length) % KEYS != 0
+    copies = [None if is_reachable(x) else partial(reachable, dtype=dtype) for x in given.values()]
     grid, told = order(queries.shape, keys.shape, dtype.bits, processors(device), causal)
     return Plan(
         new,
@@ -226,7 +228,7 @@ def _plan(q: Any, k: Any, v: Any, out: Any, causal: bool, logs: bool) -> Plan:
         kernel=forward(dtype, depth, causal, ragged, logs),
         grid=grid,
         told=told,
-        copies=not all(map(is_reachable, given.values())),
+        copies=copies if any(copies) else (),
         factor=LOG2E / math.sqrt(depth),
     )
 

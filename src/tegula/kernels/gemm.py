@@ -3,13 +3,14 @@
 Where there are fewer tiles than blocks, several share the steps of a tile, and a second kernel adds up their sums."""
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import ceil
 from typing import Any, NamedTuple
 
 import tegula as tg
 from tegula.kernels.activations import EXACT, SHORT
 from tegula.kernels.operands import (
+    Copies,
     Plans,
     Reach,
     expect_apart,
@@ -180,10 +181,8 @@ def matmul(
     if plan.kernel is None:
         return out
     if plan.copies:
-        left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
-        if plan.turns:
-            b = right = turned(b, right)
-        a, b = reachable(a, left), reachable(b, right)
+        first, second = plan.copies
+        a, b = first(a) if first else a, second(b) if second else b
     rest = [0 if bias is None else bias, float(alpha), float(beta)]
     if plan.shares is None:
         tg.launch_tiled(plan.kernel, plan.blocks, [a, b, *rest], [out])
@@ -197,18 +196,16 @@ def matmul(
 
 class Plan(NamedTuple):
     """How a product is computed, for all arguments with one launch key. `new`: makes an output that is not given;
-    `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is
-    launched with. `copies`: whether operands are copied to where bulk copies reach them; `turns`: whether b is
-    transposed there. `shares`: where blocks share tiles, the shape of their sums, the kernel that adds these up, and
-    its grid."""
+    `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is launched with.
+    `copies`: what copies each operand to where bulk copies reach it, None for one that is there; empty if both are.
+    `shares`: where blocks share tiles, the shape of their sums, the kernel that adds these up, and its grid."""
 
     new: Callable[[], Any]
     device: Any
     reach: Reach | None
     kernel: Any = None
     blocks: int = 0
-    copies: bool = False
-    turns: bool = False
+    copies: Copies = ()
     shares: tuple[tuple[int, int, int], Any, tuple[int, int]] | None = None
 
 
@@ -254,6 +251,9 @@ def _plan(
     epilogue = Epilogue(result, scaled, keeps, bias is not None, activation or "", exact)
     # An even number: neighbouring blocks may share what they fetch.
     tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
+    copy = partial(reachable, dtype=dtype)
+    second = partial(turned, dtype=dtype) if turns else None if is_reachable(right) else copy
+    copies = (None if is_reachable(left) else copy, second)
     shares = None
     if tile.splits > 1:
         shares = (tile.splits, m, n), summed(tile.splits, epilogue), (m, ceil(n / WIDTH))
@@ -264,8 +264,7 @@ def _plan(
         reach,
         kernel=product(dtype, tile, transposed or turns, epilogue, precision),
         blocks=min(blocks, tiles + tiles % 2),
-        copies=turns or not (is_reachable(left) and is_reachable(right)),
-        turns=turns,
+        copies=copies if any(copies) else (),
         shares=shares,
     )
 

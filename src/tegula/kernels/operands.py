@@ -83,20 +83,39 @@ def grows(*arguments: Any) -> bool:
     )
 
 
-def reachable(argument: Any, known: Any) -> Any:
-    """An operand for bulk copies: the argument itself or, on a GPU, a copy of it if its rows are not aligned."""
-    if is_reachable(known):
-        return argument
-    *outer, last = known.shape
-    unit = 8 * MAP_ALIGNMENT // known.dtype.bits
-    graded = grows(argument)
-    padded = tg.empty((*outer, math.ceil(last / unit) * unit), known.dtype, known.device, graded)
-    made = padded[(*(slice(n) for n in outer), slice(last))]
-    if graded:
-        tg.launch(copying(known.dtype, known.ndim), known.shape, [argument], [made])
+Copies = Sequence[Callable[[Any], Any] | None]
+
+
+def reachable(argument: Any, dtype: Any) -> Any:
+    """A copy of an operand, whose rows bulk copies reach."""
+    made = with_aligned_rows(argument, argument.shape, dtype)
+    if grows(argument):
+        tg.launch(copying(dtype, argument.ndim), argument.shape, [argument], [made])
+    elif is_tensor(argument):
+        made.copy_(argument)
     else:
-        tg.copy(made, known)
+        tg.copy(made, argument if isinstance(argument, tg.array) else tg.array(argument, copy=False))
     return made
+
+
+def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
+    """Uninitialised memory in which bulk copies reach rows: of PyTorch, whose stream has an order with it and whose
+    recordings keep it, if the argument is, else of ours, with a gradient where a tape needs one."""
+    *outer, last = shape
+    unit = 8 * MAP_ALIGNMENT // dtype.bits
+    padded = (*outer, math.ceil(last / unit) * unit)
+    if is_tensor(argument):
+        made = argument.new_empty(padded)
+    else:
+        home = argument if isinstance(argument, tg.array) else tg.array(argument, copy=False)
+        made = tg.empty(padded, dtype, home.device, grows(argument))
+    return made[(*(slice(n) for n in outer), slice(last))]
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is one of PyTorch's."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 @cache
@@ -133,15 +152,13 @@ def turning(dtype: Any) -> Any:
     return turn
 
 
-def turned(argument: Any, known: Any) -> Any:
+def turned(argument: Any, dtype: Any) -> Any:
     """A transposed copy of a 2-D array, whose rows bulk copies reach."""
-    rows, columns = known.shape
-    unit = 8 * MAP_ALIGNMENT // known.dtype.bits
-    padded = tg.empty((columns, math.ceil(rows / unit) * unit), known.dtype, known.device, grows(argument))
-    made = padded[:, slice(rows)]
-    if known.size:
-        grid = [math.ceil(n / SIDE) for n in known.shape]
-        tg.launch_tiled(turning(known.dtype), grid, [argument], [made], block_dim=256)
+    rows, columns = argument.shape
+    made = with_aligned_rows(argument, (columns, rows), dtype)
+    if rows and columns:
+        grid = [math.ceil(n / SIDE) for n in (rows, columns)]
+        tg.launch_tiled(turning(dtype), grid, [argument], [made], block_dim=256)
     return made
 
 
@@ -160,8 +177,8 @@ def is_aligned(x: Any) -> bool:
 def maker(shape: tuple[int, ...], dtype: Any, like: Any, device: Any) -> Callable[[], Any]:
     """What makes new arrays beside `like`: tensors if that is one of PyTorch's, else ours on the device. It holds no
     argument that has a launch key."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(like, torch.Tensor):
+    if is_tensor(like):
+        torch = sys.modules["torch"]
         kind = getattr(torch, str(dtype))
         if tg.launch_key(like) is None:
             return partial(like.new_empty, shape, dtype=kind)
@@ -194,9 +211,8 @@ def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = 
     padded, end = (*shape[:2], math.ceil(shape[2] / 4) * 4), slice(shape[2])
     if graded:
         return tg.empty(padded, tg.float32, device, True)[:, :, end]
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(like, torch.Tensor):
-        made = like.new_empty(padded, dtype=torch.float32)
+    if is_tensor(like):
+        made = like.new_empty(padded, dtype=sys.modules["torch"].float32)
         return made if padded == shape else made[:, :, end]
     if device.is_cpu or tg.get_stream(device).cuda_stream != DEFAULT_STREAM:
         return tg.empty(padded, tg.float32, device)[:, :, end]

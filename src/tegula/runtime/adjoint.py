@@ -18,7 +18,7 @@ from tegula.lang.definition import FuncDef, Parameter
 from tegula.lang.kernel import trace
 from tegula.passes.pipeline import check
 from tegula.rewrite import clone_region
-from tegula.runtime.array import allocate, array, wrap
+from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
@@ -26,7 +26,7 @@ from tegula.runtime.library import library
 from tegula.runtime.quick import key as quick_key
 from tegula.runtime.quick import make_quick
 from tegula.runtime.resolve import overlaps, wanted_form
-from tegula.types import ArrayType, Type, element_bytes, is_element
+from tegula.types import ArrayType, DType, Type, element_bytes, is_element
 
 if TYPE_CHECKING:
     from tegula.passes.gradient import Partials, Step
@@ -273,6 +273,10 @@ def busy_blocks(device: Device) -> int:
     return BUSY * device.sm_count or BUSY_CPU
 
 
+Memory = Callable[[Sequence[int], DType, Device, bool], array]
+"""What makes arrays for the time of a call, of a shape and dtype on a device, of zeros or uninitialised."""
+
+
 class Known(NamedTuple):
     """One of the launches that an adjoint consists of, for arguments of some shapes. `dims`, `threads`, `blocks`: what
     is launched; `counts`: numbers that follow the arguments of the adjoint; `partials`: with the shapes of the arrays
@@ -286,9 +290,9 @@ class Known(NamedTuple):
     partials: tuple[tuple[Partials, tuple[int, ...]], ...]
     device: Device
 
-    def extra(self, rows: dict[Partials, array]) -> tuple[Any, ...]:
+    def extra(self, rows: dict[Partials, array], memory: Memory) -> tuple[Any, ...]:
         """What follows the arguments of the adjoint in a launch that is about to be. `rows`: the arrays of partial sums
-        that there are already."""
+        that there are already; `memory` makes others."""
         part = self.part
         part.blocks = self.blocks
         if not self.partials:
@@ -296,10 +300,8 @@ class Known(NamedTuple):
         part.sums = []
         for p, shape in self.partials:
             if p not in rows:
-                rows[p] = wrap(allocate(shape, p.dtype, self.device), p.dtype, self.device)
+                rows[p] = memory(shape, p.dtype, self.device, p.zeroed)
                 part.sums.append(math.prod(shape) * element_bytes(p.dtype))
-                if p.zeroed:
-                    rows[p].zero_()
         return (*self.counts, *(rows[p] for p, _ in self.partials))
 
 

@@ -6,7 +6,7 @@ import math
 import operator
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, Known, adjoint_of, gradients
-from tegula.runtime.array import array
+from tegula.runtime.array import allocate, array, wrap
 from tegula.runtime.config import config
 from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
@@ -31,6 +31,7 @@ from tegula.runtime.tensors import count_writes
 if TYPE_CHECKING:
     from tegula.passes.gradient import Partials
     from tegula.runtime.cuda.stream import Stream
+    from tegula.types import DType
 
 MAX_DIMS = 4
 pool.disk_cache = disk_cache
@@ -172,7 +173,7 @@ def launch(
     if adjoint:
         grads = [*_padded(adj_inputs, len(inputs)), *_padded(adj_outputs, len(outputs))]
         made = _plan(dims, block_dim)
-        if not run_adjoint(kernel, made, (*inputs, *outputs), grads, stream):
+        if not run_adjoint(kernel, made, (*inputs, *outputs), grads, stream, device=device):
             help = "make an array with requires_grad=True, or give adj_inputs= and adj_outputs="
             raise LaunchError(f"kernel {kernel.name}: none of the arguments has a gradient", help)
         return
@@ -206,12 +207,16 @@ def run_adjoint(
     grads: Sequence[Any] = (),
     stream: Stream | None = None,
     check: Callable[[Adjoint], None] | None = None,
+    device: Device | str | None = None,
 ) -> bool:
     """Run the adjoint of a launch with these arguments: it takes the gradients of what the launch wrote, clears them,
     and adds to those of what it read. `shape`: of the forward launch; `grads`: gradient arrays in the place of the
-    arguments' own; `check` may raise before anything runs. False where no argument has a gradient."""
+    arguments' own; `check` may raise before anything runs; `device`: where it is asked for. False where no argument has
+    a gradient."""
     given = (*args, *grads)
     args = ours(kernel, tuple(args))
+    if device is not None:
+        _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
     found = gradients(args, grads)
     if not found:
         return False
@@ -236,11 +241,34 @@ def launch_adjoint(
     adjoint.launched[:] = [one.part for one in known]
     other = not OURS.issuperset(map(type, given))
     rows: dict[Partials, array] = {}
+    given = given if other else ()
+    memory = partial(_memory, given=given, stream=stream)
     for one in known:
-        passed = (*args, *one.extra(rows))
-        _launch_part(one, passed, given if other else (), stream)
+        passed = (*args, *one.extra(rows, memory))
+        _launch_part(one, passed, given, stream)
         if recording.on:
             recording.wrote(passed[k] for k in one.part.writes)
+
+
+def _memory(
+    shape: Sequence[int],
+    dtype: DType,
+    device: Device,
+    zeroed: bool,
+    given: Sequence[Any],
+    stream: Stream | None,
+) -> array:
+    """Memory for the time of a call, of zeros or uninitialised. `given`, `stream`: as for a launch."""
+    made = None
+    if device is not CPU:
+        from tegula.runtime.cuda.interop import memory_of_call
+
+        made = memory_of_call(shape, dtype, device, zeroed, given, stream)
+    if made is None:
+        made = wrap(allocate(shape, dtype, device), dtype, device)
+        if zeroed:
+            made.zero_()
+    return made
 
 
 OURS = frozenset({array, int, float, bool, type(None)})
@@ -345,17 +373,23 @@ def _run(
     except CompileError as error:
         # The message says where the kernel is wrong; where the compiler was when it found out helps no one.
         raise error.with_traceback(None) from error.__cause__
-    if device is not None and compiled.device != get_device(device):
-        raise LaunchError(
-            f"kernel {kernel.name}: the launch is on {get_device(device)}, its arrays are on {compiled.device}",
-            "leave out device=, or copy the arrays there: a.to(device)",
-        )
+    if device is not None:
+        _check_device(kernel, device, compiled.device)
     compiled.launch(made.blocks, packed, args, stream, other)
     if other:
         count_writes(args, compiled.writes)
     if recording.on:
         recording.launched(kernel, made, args, ours(kernel, args), compiled, record)
     return made, compiled
+
+
+def _check_device(kernel: Kernel, asked: Device | str, found: Device) -> None:
+    """LaunchError where a launch is asked for on another device than that of its arrays."""
+    if found != get_device(asked):
+        raise LaunchError(
+            f"kernel {kernel.name}: the launch is on {get_device(asked)}, its arrays are on {found}",
+            "leave out device=, or copy the arrays there: a.to(device)",
+        )
 
 
 LISTS = (list, tuple)

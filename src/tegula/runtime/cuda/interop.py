@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from tegula.errors import LaunchError
 from tegula.runtime.array import array, wrap
 from tegula.runtime.cuda.context import LEGACY
+from tegula.runtime.cuda.graph import recording
 from tegula.runtime.cuda.memory import address_of, described, ordinal_of
-from tegula.runtime.cuda.stream import Stream, stream_on
+from tegula.runtime.cuda.stream import Stream, chosen, stream_on
 from tegula.runtime.device import Device, cuda_device
 from tegula.runtime.quick import FOREIGN
 from tegula.runtime.tensors import dtype_of
-from tegula.types import DTYPES, ElementType, from_numpy, to_numpy
+from tegula.types import DTYPES, DType, ElementType, from_numpy, to_numpy
 
 CUDA, CUDA_HOST, CUDA_MANAGED = 2, 3, 13
 """Kinds of devices in DLPack."""
@@ -186,6 +188,33 @@ def foreign_stream(stream: Stream, handle: int, args: tuple[Any, ...]) -> Iterat
     yield other
     if ordered:
         stream.wait_stream(other)
+
+
+def memory_of_call(
+    shape: Sequence[int],
+    dtype: DType,
+    device: Device,
+    zeroed: bool,
+    given: Sequence[Any],
+    stream: Stream | None,
+) -> array | None:
+    """Memory of PyTorch for launches that go to its stream, whose recordings keep it; None for others. LaunchError
+    where another library records those: memory of ours would be given to others before the recording runs."""
+    used = stream or chosen.streams.get(device.ordinal)
+    torch = sys.modules.get("torch")
+    like = next((x for x in given if torch is not None and isinstance(x, torch.Tensor)), None)
+    if used is None and like is not None:
+        make = like.new_zeros if zeroed else like.new_empty
+        data, _ = _of_torch(make(tuple(shape), dtype=getattr(torch, str(dtype))))
+        return wrap(data, dtype, device)
+    if used is None and (handle := _handle_of(device, tuple(given))):
+        used = Stream(device, cuda_stream=handle)
+    if used is not None and used.is_capturing and not recording(used):
+        raise LaunchError(
+            "a launch needs memory for sums, which a recording by another library does not keep",
+            "record it with tg.ScopedCapture",
+        )
+    return None
 
 
 def _handle_of(device: Device, args: tuple[Any, ...]) -> int | None:
