@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from tegula.kernels import matmul
 
 
 @tg.kernel
@@ -151,10 +152,10 @@ def test_copies_of_operands_recorded_by_torch(torch: Any, precision: str) -> Non
     wide = torch.rand(256, 129, device="cuda")
     a, b = wide[:, :128], torch.rand(128, 64, device="cuda")
     out = torch.zeros(256, 64, device="cuda")
-    tg.kernels.matmul(a, b, out, precision=precision)
+    matmul(a, b, out, precision=precision)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        tg.kernels.matmul(a, b, out, precision=precision)
+        matmul(a, b, out, precision=precision)
     kept = junk(torch)
     for seed in range(2):
         torch.manual_seed(seed)

@@ -409,7 +409,7 @@ def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:
     return found
 
 
-def gradients(args: Sequence[Any], given: Sequence[Any] = ()) -> dict[int, array]:
+def gradients(args: Sequence[Any], given: Sequence[array | None] = ()) -> dict[int, array]:
     """The gradient array of each argument that has one: those given, else its own."""
     found: dict[int, array] = {}
     for k, argument in enumerate(args):
@@ -417,5 +417,5 @@ def gradients(args: Sequence[Any], given: Sequence[Any] = ()) -> dict[int, array
         if grad is None and isinstance(argument, array):
             grad = argument.grad
         if grad is not None:
-            found[k] = grad if isinstance(grad, array) else array(grad, copy=False)
+            found[k] = grad
     return found

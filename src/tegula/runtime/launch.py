@@ -22,6 +22,7 @@ from tegula.runtime.config import config
 from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
 from tegula.runtime.kernel import Kernel, KernelChoice
+from tegula.runtime.pack import adopted
 from tegula.runtime.recording import recording
 from tegula.runtime.report import NO_REPORT
 from tegula.runtime.resolve import ours, resolve, role_threads
@@ -217,7 +218,9 @@ def run_adjoint(
     args = ours(kernel, tuple(args))
     if device is not None:
         _check_device(kernel, device, next((a.device for a in args if type(a) is array), CPU))
-    found = gradients(args, grads)
+    # Launches go to the stream of the library that gradients are of, as those with its arrays do.
+    own = [g if g is None else adopted(p, g) for p, g in zip(kernel.parameters, grads, strict=False)]
+    found = gradients(args, own)
     if not found:
         return False
     launch_adjoint(adjoint_of(kernel, tuple(found)), shape, (*args, *found.values()), given, stream, check)
