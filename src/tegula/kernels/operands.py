@@ -92,7 +92,7 @@ def reachable(argument: Any, dtype: Any) -> Any:
     if grows(argument):
         tg.launch(copying(dtype, argument.ndim), argument.shape, [argument], [made])
     elif is_tensor(argument):
-        made.copy_(argument)
+        made.copy_(argument.detach())
     else:
         tg.copy(made, argument if isinstance(argument, tg.array) else tg.array(argument, copy=False))
     return made

@@ -202,7 +202,8 @@ def memory_of_call(
     where another library records those: memory of ours would be given to others before the recording runs."""
     used = stream or chosen.streams.get(device.ordinal)
     torch = sys.modules.get("torch")
-    like = next((x for x in given if torch is not None and isinstance(x, torch.Tensor)), None)
+    tensors = (x for x in given if torch is not None and isinstance(x, torch.Tensor))
+    like = next((x for x in tensors if x.is_cuda), None)
     if used is None and like is not None:
         make = like.new_zeros if zeroed else like.new_empty
         data, _ = _of_torch(make(tuple(shape), dtype=getattr(torch, str(dtype))))
