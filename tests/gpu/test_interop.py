@@ -166,6 +166,18 @@ def test_copies_of_operands_recorded_by_torch(torch: Any, precision: str) -> Non
     assert len(kept) == 16
 
 
+def test_arrays_of_tensors_are_made_before_recording(torch: Any) -> None:
+    x = torch.ones(8, device="cuda")
+    side = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with (
+        torch.cuda.graph(torch.cuda.CUDAGraph(), stream=side),
+        pytest.raises(tg.LaunchError, match="while that library records"),
+    ):
+        tg.array(x, copy=False)
+    assert tg.array(x, copy=False).numpy().tolist() == [1.0] * 8
+
+
 def test_launches_with_tensors_that_come_again(torch: Any) -> None:
     """They go through machine code, in whatever stream, and follow a tensor that changes."""
     base = torch.arange(4000, device="cuda", dtype=torch.float32)

@@ -138,10 +138,16 @@ def _of_interface(value: Any, interface: dict[str, Any]) -> tuple[np.ndarray, De
 
 
 def _wait_for(device: Device, handle: int | None) -> None:
-    """Let this thread's stream wait for one of another library."""
+    """Let this thread's stream wait for one of another library. LaunchError where that one is being recorded."""
     stream = stream_on(device)
     if handle is not None and (handle or LEGACY) != stream.handle:
-        stream.wait_stream(Stream(device, cuda_stream=handle))
+        other = Stream(device, cuda_stream=handle)
+        if other.is_capturing and not recording(other):
+            raise LaunchError(
+                "an array cannot be made of another library's while that library records",
+                "make it before the recording; call functions of tegula.kernels once before it",
+            )
+        stream.wait_stream(other)
 
 
 def _of_dlpack(value: Any, ordinal: int) -> tuple[np.ndarray, Device]:
