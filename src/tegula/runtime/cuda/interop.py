@@ -142,7 +142,7 @@ def _wait_for(device: Device, handle: int | None) -> None:
     stream = stream_on(device)
     if handle is not None and (handle or LEGACY) != stream.handle:
         other = Stream(device, cuda_stream=handle)
-        if other.is_capturing and not recording(other):
+        if other.is_capturing:
             raise LaunchError(
                 "an array cannot be made of another library's while that library records",
                 "make it before the recording; call functions of tegula.kernels once before it",
