@@ -98,6 +98,12 @@ def junk(torch: Any) -> list[Any]:
     ]
 
 
+def is_junk(kept: list[Any]) -> bool:
+    """Whether nothing else was written there."""
+    found = [t.numpy() if isinstance(t, tg.array) else t.cpu().numpy() for t in kept]
+    return all(np.all(x == 1e9) for x in found)
+
+
 @tg.kernel
 def weighted(x: tg.array2d[float], w: tg.array[float], y: tg.array2d[float]):
     i = tg.tid()
@@ -128,7 +134,7 @@ def test_gradients_recorded_by_torch(torch: Any) -> None:
         graph.replay()
         torch.testing.assert_close(dx, g * w)
         torch.testing.assert_close(dw, (g * x).sum(0))
-    assert all((t[0].item() if isinstance(t, torch.Tensor) else t.numpy()[0]) == 1e9 for t in kept)
+    assert is_junk(kept)
 
 
 def test_sums_are_not_recorded_by_others(torch: Any) -> None:
@@ -163,7 +169,7 @@ def test_copies_of_operands_recorded_by_torch(torch: Any, precision: str) -> Non
             t.copy_(torch.rand_like(t))
         graph.replay()
         torch.testing.assert_close(out, a @ b, rtol=2e-3, atol=2e-2)
-    assert len(kept) == 16
+    assert is_junk(kept)
 
 
 def test_arrays_of_tensors_are_made_before_recording(torch: Any) -> None:

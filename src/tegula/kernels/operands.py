@@ -91,7 +91,7 @@ def reachable(argument: Any, dtype: Any) -> Any:
     made = with_aligned_rows(argument, argument.shape, dtype)
     if grows(argument):
         tg.launch(copying(dtype, argument.ndim), argument.shape, [argument], [made])
-    elif is_tensor(argument):
+    elif is_in_order(argument):
         made.copy_(argument.detach())
     else:
         tg.copy(made, argument if isinstance(argument, tg.array) else tg.array(argument, copy=False))
@@ -99,12 +99,12 @@ def reachable(argument: Any, dtype: Any) -> Any:
 
 
 def with_aligned_rows(argument: Any, shape: Sequence[int], dtype: Any) -> Any:
-    """Uninitialised memory in which bulk copies reach rows: of PyTorch, whose stream has an order with it and whose
-    recordings keep it, if the argument is, else of ours, with a gradient where a tape needs one."""
+    """Uninitialised memory in which bulk copies reach rows: of PyTorch, whose recordings keep it, for its tensors where
+    launches go to its stream, else of ours, with a gradient where a tape needs one."""
     *outer, last = shape
     unit = 8 * MAP_ALIGNMENT // dtype.bits
     padded = (*outer, math.ceil(last / unit) * unit)
-    if is_tensor(argument):
+    if is_in_order(argument):
         made = argument.new_empty(padded)
     else:
         home = argument if isinstance(argument, tg.array) else tg.array(argument, copy=False)
@@ -116,6 +116,14 @@ def is_tensor(value: Any) -> bool:
     """Whether it is one of PyTorch's."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_in_order(value: Any) -> bool:
+    """Whether it is a tensor of PyTorch, and work of PyTorch on it has an order with launches: on CPUs, and on GPUs
+    where this thread has chosen no stream of its own, so that launches go to PyTorch's."""
+    if not is_tensor(value):
+        return False
+    return not value.is_cuda or tg.get_stream(str(value.device)).cuda_stream == DEFAULT_STREAM
 
 
 @cache
@@ -211,7 +219,7 @@ def scratch(shape: tuple[int, int, int], like: Any, device: Any, graded: bool = 
     padded, end = (*shape[:2], math.ceil(shape[2] / 4) * 4), slice(shape[2])
     if graded:
         return tg.empty(padded, tg.float32, device, True)[:, :, end]
-    if is_tensor(like):
+    if is_in_order(like):
         made = like.new_empty(padded, dtype=sys.modules["torch"].float32)
         return made if padded == shape else made[:, :, end]
     if device.is_cpu or tg.get_stream(device).cuda_stream != DEFAULT_STREAM:
