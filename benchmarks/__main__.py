@@ -31,8 +31,19 @@ LINE = 170
 )
 @click.option("--only", type=click.Choice(FAMILIES), default=None, help="All but gpu by default.")
 @click.option("--seconds", default=210.0, help="Time for all rows of gpu.", show_default=True)
-def main(wanted: str, gate: bool, save: str, into: Path, only: str | None, seconds: float) -> None:
+@click.option(
+    "--compile-only",
+    is_flag=True,
+    help="Compile GPU kernels for sm_90a; with --gate compare and write nothing.",
+)
+def main(
+    wanted: str, gate: bool, save: str, into: Path, only: str | None, seconds: float, compile_only: bool
+) -> None:
     """Measure, print a table, keep the numbers."""
+    if compile_only:
+        from benchmarks.compile_report.command import compile_forms
+
+        raise SystemExit(compile_forms(wanted, gate))
     report = Report()
     console = Console() if sys.stdout.isatty() else Console(width=LINE)
     for row in _rows(wanted, only, report, seconds):

@@ -1,0 +1,49 @@
+"""`python -m benchmarks --compile-only`: compiles, prints what changed, and keeps the report."""
+
+from __future__ import annotations
+
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.compile_report import report
+
+COLUMNS = ("registers", "spill_bytes", "shared_bytes", "threads", "verdict")
+COUNTS = ("instructions", "tensor", "barriers", "shared", "global")
+WIDTH = 170
+"""Characters of a line where the output is no terminal."""
+
+
+def compile_forms(wanted: str, compare: bool) -> int:
+    """Compile the forms whose name holds `wanted`. Writes the report, or with `compare` nothing: then 1 is returned if
+    anything but times differs from what is kept."""
+    console = Console() if sys.stdout.isatty() else Console(width=WIDTH)
+    kept = report.read()["rows"] if report.PATH.exists() else {}
+    found: list[report.Row] = []
+    changed: list[str] = []
+    for row in report.rows(wanted):
+        found.append(row)
+        changed += report.differences(row, kept.get(row["name"]))
+        console.print(f"{row['name']}: {row['seconds']:.2f} s", markup=False, highlight=False)
+    console.print(_table(found))
+    for line in changed or ["nothing changed"]:
+        console.print(line, markup=False, highlight=False)
+    if compare:
+        return int(bool(changed))
+    console.print(f"written to {report.save(found, whole=not wanted)}")
+    return 0
+
+
+def _table(rows: list[report.Row]) -> Table:
+    table = Table(
+        "kernel", *COLUMNS, *(f"loop: {c}" for c in COUNTS), "in flight at waits", "instructions", "s"
+    )
+    for row in rows:
+        counts = [str(row["loop"][c]) for c in COUNTS]
+        waits = " ".join(map(str, row["waits"]))
+        whole = str(row["whole"]["instructions"])
+        table.add_row(
+            row["name"], *(str(row[c]) for c in COLUMNS), *counts, waits, whole, f"{row['seconds']:.2f}"
+        )
+    return table

@@ -1,0 +1,250 @@
+"""The forms of kernels that the report compiles: what the GPU rows launch, and the kernels of tests for Hopper."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tegula as tg
+from benchmarks import automatic_kernels, gpu_kernels, role_kernels
+from tegula.ir import AccessClass, Kernel
+from tegula.kernels import gemm, shapes
+from tegula.kernels.attention import forward, order
+from tegula.passes.pipeline import prepare
+from tegula.runtime.adjoint import adjoint_of
+from tegula.runtime.compile import trace
+from tegula.runtime.description import SPECIALISATIONS
+from tegula.runtime.launch import plan
+from tegula.runtime.resolve import overlaps, specialisation, wanted_form
+from tegula.types import ArrayType
+
+SCHEDULED = Path(__file__).parents[2] / "tests" / "automatic"
+PROCESSORS = 132
+"""Multiprocessors of an H200, for choices that depend on their number."""
+PACKED = AccessClass(align=64, contiguous=True, dense=True, bulk=True)
+Prepared = Iterator[tuple[str, Kernel]]
+"""Kernels as the passes for GPUs get them; a gradient is several, whose names follow that of the form."""
+DTYPES = (tg.bfloat16, tg.float32)
+
+
+def forward_form(
+    kernel: Any, arguments: Callable[[], Sequence[Any]], dims: Sequence[int], threads: int
+) -> Prepared:
+    """A kernel for a launch with arguments like these. Only types, ranks and how arrays lie in memory count."""
+    args = arguments()
+    found = [SPECIALISATIONS[pack(a)[0]] for pack, a in zip(kernel.packers, args, strict=True)]
+    wanted = specialisation(found, plan((*dims, threads), threads).launch, overlaps(tuple(args)))
+    made = trace(kernel, wanted.types, wanted.launch, wanted.access)
+    prepare(made)
+    yield "", made
+
+
+def gradient_form(
+    kernel: Any, arguments: Callable[[], Sequence[Any]], dims: Sequence[int], threads: int
+) -> Prepared:
+    """Every kernel that may be launched for the gradients of all arrays among the arguments."""
+    args = arguments()
+    positions = tuple(k for k, a in enumerate(args) if isinstance(a, tg.array))
+    for k in positions:
+        args[k].requires_grad = True
+    adjoint = adjoint_of(kernel, positions)
+    grads = [args[k].grad for k in positions]
+    wanted = wanted_form(adjoint, plan((*dims, threads), threads), (*args, *grads))
+    for number, part in enumerate(p for step in adjoint.steps_for(wanted) for p in (step, *step.shared)):
+        ir = part.step.kernel
+        access = [PACKED if isinstance(p.type, ArrayType) else None for p in ir.params]
+        made = part.trace([p.type for p in ir.params], ir.launch, access)
+        prepare(made)
+        yield f", part {number}: {part.name}", made
+
+
+def zeros(*shapes: Sequence[int], dtype: Any = tg.bfloat16, out: Any = None) -> Callable[[], list[Any]]:
+    """Arrays of a type, the last of which may have another one."""
+
+    def make() -> list[Any]:
+        types = [dtype] * (len(shapes) - 1) + [out or dtype]
+        return [tg.zeros(tuple(s), dtype=t) for s, t in zip(shapes, types, strict=True)]
+
+    return make
+
+
+def _with(arrays: Callable[[], list[Any]], *numbers: Any) -> Callable[[], list[Any]]:
+    return lambda: [*arrays(), *numbers]
+
+
+# Rows of benchmarks/gpu_cases.py -------------------------------------------------------------------------------------
+
+
+def rows_of_memory() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+    """Copies, maps, norms and sums, and the gradients of norms."""
+    n = 1 << 13
+    for dtype in DTYPES:
+        vectors, rows = zeros((n,), (n,), dtype=dtype), zeros((64, 4096), (64, 4096), dtype=dtype)
+        yield f"copy {dtype}", partial(forward_form, gpu_kernels.copy_kernel(4096), vectors, (2,), 256)
+        yield (
+            f"four operations {dtype}",
+            partial(forward_form, gpu_kernels.chain_kernel(4096, dtype), vectors, (2,), 256),
+        )
+        weights = zeros((64, 4096), (4096,), (4096,), (64, 4096), dtype=dtype)
+        weight = zeros((64, 4096), (4096,), (64, 4096), dtype=dtype)
+        for name, make, arguments in (
+            ("softmax", gpu_kernels.softmax_kernel, rows),
+            ("layernorm", gpu_kernels.layernorm_kernel, _with(weights, 1e-5)),
+            ("rmsnorm", gpu_kernels.rmsnorm_kernel, _with(weight, 1e-5)),
+        ):
+            yield f"{name} {dtype}", partial(forward_form, make(dtype), arguments, (64,), 128)
+            yield f"gradients of {name} {dtype}", partial(gradient_form, make(dtype), arguments, (64,), 128)
+    wide = zeros((64, 4096), (1,), dtype=tg.float64)
+    yield (
+        "copy, one element a lane",
+        partial(forward_form, gpu_kernels.copy_lanes, zeros((n,), (n,), dtype=tg.float32), (n // 256,), 256),
+    )
+    yield (
+        "scaled sum",
+        partial(
+            forward_form,
+            gpu_kernels.scaled_sum_kernel(4096),
+            _with(zeros((n,), (n,), (n,), dtype=tg.float32), 1.5),
+            (2,),
+            256,
+        ),
+    )
+    yield "sum of squares, row tiles", partial(forward_form, gpu_kernels.squares_by_rows, wide, (64,), 128)
+    yield (
+        "sum of squares, the guide's",
+        partial(forward_form, gpu_kernels.reduce_array_tile, wide, (64, 16), 256),
+    )
+    rows = zeros((512, 256), (512, 256), dtype=tg.float32)
+    for kernel in (gpu_kernels.sequential, gpu_kernels.pipelined):
+        yield f"the guide's {kernel.name}", partial(forward_form, kernel, rows, (1,), 256)
+
+
+def rows_of_matmuls() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+    """Plain matmuls, those with roles by hand, and the gradients of a plain one."""
+    square = zeros(*[(512, 512)] * 3)
+    for (tm, tn, tk), stages, threads in (((128, 256, 64), 3, 256), ((128, 128, 32), 4, 128)):
+        kernel = gpu_kernels.gemm_kernel(tm, tn, tk, stages)
+        yield (
+            f"gemm, tile {tm}x{tn}x{tk}",
+            partial(forward_form, kernel, square, (512 // tm, 512 // tn), threads),
+        )
+    kernel = gpu_kernels.gemm_kernel(128, 256, 64, 1)
+    yield "gradients of gemm", partial(gradient_form, kernel, square, (4, 2), 256)
+    for name, kernel in role_kernels.KERNELS.items():
+        yield f"{name} consumers", partial(forward_form, kernel, square, (8,), 384)
+
+
+# Rows of benchmarks/gpu_library.py -----------------------------------------------------------------------------------
+
+
+def library_matmul(tile: shapes.Tile, transposed: bool, dtype: Any, precision: str, result: Any) -> Prepared:
+    """kernels.matmul with a tile."""
+    m, n, k = 512, 512, 4096
+    kernel = gemm.product(
+        dtype, tile, transposed, gemm.Epilogue(tg.float32 if tile.splits > 1 else result), precision
+    )
+    a, b = tg.zeros((m, k), dtype=dtype), tg.zeros((n, k) if transposed else (k, n), dtype=dtype)
+    c = tg.zeros(
+        (tile.splits, m, n) if tile.splits > 1 else (m, n), dtype=tg.float32 if tile.splits > 1 else result
+    )
+    return forward_form(kernel, lambda: [a, b, 0, 1.0, 0.0, c], (PROCESSORS,), 128 * (1 + tile.groups))
+
+
+def library_attention(depth: int, causal: bool, heads: int, shared: int) -> Prepared:
+    """kernels.attention."""
+    q, o = (tg.zeros((1, heads, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
+    k, v = (tg.zeros((1, heads // shared, 1024, depth), dtype=tg.bfloat16) for _ in range(2))
+    grid, told = order(q.shape, k.shape, 16, PROCESSORS, causal)
+    kernel = forward(tg.bfloat16, depth, causal, False, False)
+    return forward_form(kernel, lambda: [q, k, v, 0.1, *told, 0, o], grid, 384)
+
+
+def rows_of_the_library() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+    """kernels.matmul with every tile and type that rows use, and kernels.attention."""
+    for dtype, precision, result in (
+        (tg.bfloat16, "default", tg.bfloat16),
+        (tg.float8_e4m3, "default", tg.bfloat16),
+        (tg.float32, "tf32", tg.float32),
+        (tg.float32, "default", tg.float32),
+    ):
+        for tile in shapes.candidates(dtype, False, precision):
+            # Tensor cores read float8 and tf32 with K along rows.
+            for transposed in (
+                (False, True)
+                if dtype is tg.bfloat16 or precision != "tf32" and dtype is tg.float32
+                else (True,)
+            ):
+                for splits in (1, 4) if dtype is tg.bfloat16 else (1,):
+                    exact = "" if precision == "default" else f" {precision}"
+                    turned = ", B transposed" if transposed else ""
+                    split = f", split in {splits}" if splits > 1 else ""
+                    yield (
+                        f"library matmul {dtype}{exact}, tile {tile.rows}x{tile.columns}{turned}{split}",
+                        partial(library_matmul, tile.shared_by(splits), transposed, dtype, precision, result),
+                    )
+    for depth in (64, 128):
+        for causal in (False, True):
+            yield (
+                f"library attention, heads of {depth}{', causal' if causal else ''}",
+                partial(library_attention, depth, causal, 16, 1),
+            )
+    yield "library attention, 4 heads of keys, causal", partial(library_attention, 128, True, 16, 4)
+
+
+# Rows of benchmarks/gpu_automatic.py ---------------------------------------------------------------------------------
+
+
+def rows_of_automatic_schedules() -> Iterator[tuple[str, Callable[[], Prepared]]]:
+    """Plain kernels that get roles, and those of the tests."""
+    k, plain = automatic_kernels, zeros(*[(512, 512)] * 3)
+    for name, kernel, arguments in (
+        ("tile_gemm, float32 result", k.tile_gemm, zeros(*[(512, 512)] * 3, out=tg.float32)),
+        ("matmul", k.PLAIN, plain),
+        ("one tile ahead", k.one_tile_ahead, plain),
+        ("matmul and relu", k.RELU, plain),
+        ("matmul and silu", k.SILU, plain),
+        ("matmul, ragged", k.PLAIN, zeros((129, 520), (520, 264), (129, 264))),
+        ("matmul, unaligned rows", k.PLAIN, zeros((128, 514), (514, 258), (128, 258))),
+        ("matmul with int8", k.CONVERTED, _int8(plain)),
+        ("matmul with int8 in rows along K", k.int8_weights, _int8(plain)),
+    ):
+        yield f"automatic {name}", partial(forward_form, kernel, arguments, (4, 2), k.THREADS)
+    heads = _with(zeros(*[(2, 512, 128)] * 4), 0.1)
+    for name, kernel in (
+        ("exp2", k.ATTENTION),
+        ("exp2, causal", k.CAUSAL),
+        ("exp", k.EXACT_ATTENTION),
+        ("exp, causal", k.EXACT_CAUSAL),
+    ):
+        yield f"automatic attention, {name}", partial(forward_form, kernel, heads, (2, 4), k.THREADS)
+    if str(SCHEDULED) not in sys.path:
+        sys.path.append(str(SCHEDULED))
+    from scheduled_kernels import LAUNCHES
+
+    seen: dict[str, int] = {}
+    for launch in LAUNCHES:
+        seen[launch.name] = seen.get(launch.name, 0) + 1
+        again = f" ({seen[launch.name]})" if seen[launch.name] > 1 else ""
+        yield (
+            f"tests: {launch.name}{again}",
+            partial(forward_form, launch.kernel, launch.arguments, launch.grid, launch.block_dim),
+        )
+
+
+def _int8(arrays: Callable[[], list[Any]]) -> Callable[[], list[Any]]:
+    """The same with a right operand of int8."""
+
+    def make() -> list[Any]:
+        a, b, c = arrays()
+        return [a, tg.zeros(b.shape, dtype=tg.int8), c]
+
+    return make
+
+
+def forms() -> dict[str, Callable[[], Prepared]]:
+    """Everything that the report compiles, by name, in order."""
+    groups = (rows_of_memory, rows_of_matmuls, rows_of_the_library, rows_of_automatic_schedules)
+    return {name: make for group in groups for name, make in group()}

@@ -1,0 +1,165 @@
+"""Counts of instructions in disassembled machine code for Hopper: of a kernel, and of its main loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+_LABEL = re.compile(r"^(\.L_\w+):")
+_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
+_GUARD = re.compile(r"^!?U?P\d, `")
+_TARGET = re.compile(r"`\((\.L_\w+)\)")
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "tensor": ("HGMMA", "IGMMA", "QGMMA", "BGMMA", "HMMA", "IMMA", "QMMA", "DMMA"),
+    "barriers": ("BAR", "WARPSYNC"),
+    "shared": ("LDS", "STS", "LDSM", "STSM", "ATOMS"),
+    "global": ("LDG", "STG", "LDGSTS", "RED", "REDG", "ATOM", "ATOMG"),
+    "bulk": ("UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED", "UTMAPF"),
+    "local": ("LDL", "STL"),
+    "shuffles": ("SHFL", "REDUX"),
+}
+"""What is counted, by the first part of an instruction's name."""
+LOOK = "SYNCS.PHASECHK"
+"""A look at the phase of an mbarrier; a loop of nothing else waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """`name` with its modifiers, `operands` as text; `target`: the label that it branches to, if it does;
+    `predicated`: whether some threads may not execute it."""
+
+    name: str
+    operands: str
+    target: str = ""
+    predicated: bool = False
+
+    @property
+    def family(self) -> str:
+        return self.name.split(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The instructions of a kernel in order, and the position that each label stands before."""
+
+    instructions: tuple[Instruction, ...]
+    labels: dict[str, int]
+
+
+def read(sass: str) -> Code:
+    """Code of what nvdisasm prints of one kernel."""
+    instructions: list[Instruction] = []
+    labels: dict[str, int] = {}
+    for line in sass.splitlines():
+        if label := _LABEL.match(line):
+            labels[label[1]] = len(instructions)
+        elif found := _INSTRUCTION.match(line):
+            predicate, name, operands = found.groups()
+            target = _TARGET.search(operands) if name.startswith("BRA") else None
+            predicated = predicate is not None or _GUARD.search(operands) is not None
+            instructions.append(Instruction(name, operands, target[1] if target else "", predicated))
+    return Code(tuple(instructions), labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The basic blocks of a kernel: `spans` of instructions, and the blocks that follow each."""
+
+    spans: tuple[tuple[int, int], ...]
+    follow: tuple[tuple[int, ...], ...]
+
+
+def graph(code: Code) -> Graph:
+    """Control flow, cut at labels and after branches and exits."""
+    count = len(code.instructions)
+    ends = (k + 1 for k, i in enumerate(code.instructions) if i.family in ("BRA", "EXIT"))
+    cuts = sorted({0, count, *(at for at in code.labels.values() if at < count), *ends})
+    spans = tuple(pairwise(cuts))
+    block_at = {start: k for k, (start, _) in enumerate(spans)}
+    follow: list[tuple[int, ...]] = []
+    for k, (_, end) in enumerate(spans):
+        last = code.instructions[end - 1]
+        goes_on = last.predicated or last.family not in ("BRA", "EXIT")
+        found = [k + 1] if goes_on and k + 1 < len(spans) else []
+        found += [block_at[code.labels[last.target]]] if code.labels.get(last.target, count) < count else []
+        follow.append(tuple(found))
+    return Graph(spans, tuple(follow))
+
+
+def loops(flow: Graph) -> list[frozenset[int]]:
+    """The blocks of every natural loop: those from which a back edge is reached without its head."""
+    before: list[list[int]] = [[] for _ in flow.spans]
+    for k, following in enumerate(flow.follow):
+        for block in following:
+            before[block].append(k)
+    heads: dict[int, set[int]] = {}
+    dominators = _dominators(flow, before)
+    for k, following in enumerate(flow.follow):
+        for head in following:
+            if head in dominators.get(k, ()):
+                heads.setdefault(head, {head}).update(_reaching(k, head, before))
+    return [frozenset(body) for body in heads.values()]
+
+
+def _reaching(tail: int, head: int, before: list[list[int]]) -> set[int]:
+    found, pending = {head}, [tail]
+    while pending:
+        block = pending.pop()
+        if block not in found:
+            found.add(block)
+            pending += before[block]
+    return found
+
+
+def _dominators(flow: Graph, before: list[list[int]]) -> dict[int, set[int]]:
+    """The blocks on every way to each block that can be reached."""
+    order, pending = dict.fromkeys([0]), [0]
+    while pending:
+        for block in flow.follow[pending.pop()]:
+            if block not in order:
+                order[block] = None
+                pending.append(block)
+    found = {block: set(order) for block in order}
+    found[0] = {0}
+    changed = True
+    while changed:
+        changed = False
+        for block in order:
+            ways = [found[b] for b in before[block] if b in found]
+            new = set.intersection(*ways) | {block} if block and ways else {block}
+            if new != found[block]:
+                found[block], changed = new, True
+    return found
+
+
+def main_loop(code: Code) -> Sequence[Instruction]:
+    """The innermost loop with the most tensor-core instructions, of these the longest; nothing for straight code.
+    Loops and blocks that only wait count as nothing."""
+    flow = graph(code)
+
+    def body(blocks: frozenset[int]) -> list[Instruction]:
+        spans = (code.instructions[slice(*flow.spans[k])] for k in sorted(blocks))
+        return [i for span in spans if not _only_waits(span) for i in span]
+
+    working = [loop for loop in loops(flow) if body(loop)]
+    innermost = [loop for loop in working if not any(other < loop for other in working)]
+    return max(map(body, innermost), key=lambda b: (counts(b)["tensor"], len(b)), default=())
+
+
+def _only_waits(body: Sequence[Instruction]) -> bool:
+    return all(i.name.startswith(LOOK) or i.family in ("BRA", "NANOSLEEP", "NOP") for i in body)
+
+
+def counts(body: Sequence[Instruction]) -> dict[str, int]:
+    """How many instructions of each family there are, and of all that are no padding under "instructions"."""
+    found = {what: sum(i.family in names for i in body) for what, names in FAMILIES.items()}
+    return {"instructions": sum(i.family != "NOP" for i in body), **found}
+
+
+def waits(body: Sequence[Instruction]) -> list[int]:
+    """For each wait for matmuls of warp groups, in order, how many groups it leaves in flight."""
+    left = (re.search(r"gsb0, (0x[0-9a-f]+)", i.operands) for i in body if i.name == "WARPGROUP.DEPBAR.LE")
+    return [int(found[1], 16) for found in left if found]

@@ -1,0 +1,104 @@
+"""Compiles every form for sm_90a and keeps what became of it as JSON, in which a change of the compiler shows."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compile_report import machine_code
+from benchmarks.compile_report.forms import Prepared, forms
+from benchmarks.measure import RESULTS
+from tegula.backend import ptx
+from tegula.ir import Kernel
+from tegula.runtime.automatic import build
+from tegula.target import get_cuda_target
+
+TARGET = get_cuda_target("sm_90a")
+PATH = RESULTS / "compile-sm_90a.json"
+TIMES = ("seconds",)
+"""Of a row: what differs from run to run."""
+Row = dict[str, Any]
+
+
+def row(name: str, kernel: Kernel) -> Row:
+    """What the compiler makes of a prepared kernel, which the passes change.
+
+    `registers` of a thread, `spill_bytes` stored and loaded, `shared_bytes` and `threads` of a block; `schedule`: what
+    was made of it automatically, or why not; `verdict` on its roles. `loop`, the main one, and `whole`: counts of
+    instructions by family; `waits`: how many groups of matmuls each wait of the main loop leaves in flight.
+    `seconds`: of the passes, LLVM and ptxas."""
+    began = time.perf_counter()
+    built = build(kernel, TARGET)
+    seconds = time.perf_counter() - began
+    code = machine_code.read(built.made.sass())
+    loop = machine_code.main_loop(code)
+    return {
+        "name": name,
+        "registers": built.made.registers,
+        "spill_bytes": built.made.spill_bytes,
+        "shared_bytes": built.code.shared_bytes,
+        "threads": built.code.threads,
+        "schedule": str(built.schedule),
+        "verdict": built.verdict.status,
+        "waits": machine_code.waits(loop),
+        "loop": machine_code.counts(loop),
+        "whole": machine_code.counts(code.instructions),
+        "seconds": round(seconds, 3),
+    }
+
+
+def rows(wanted: str) -> Iterator[Row]:
+    """The rows of all forms whose name holds one of the parts of `wanted` with | between them."""
+    for name, make in forms().items():
+        if any(part in name for part in wanted.split("|")):
+            yield from rows_of(name, make)
+
+
+def rows_of(name: str, make: Callable[[], Prepared]) -> Iterator[Row]:
+    """A row for each kernel of a form."""
+    for suffix, kernel in make():
+        yield row(name + suffix, kernel)
+
+
+def assembler() -> str:
+    """The ptxas that is used, as the report keeps it."""
+    programs = ptx.candidates()
+    return ptx.version(programs[0]) if programs else "none"
+
+
+def read(path: Path = PATH) -> dict[str, Any]:
+    """The committed report: `ptxas`, and `rows` by name."""
+    kept = json.loads(path.read_text())
+    return {**kept, "rows": {r["name"]: r for r in kept["rows"]}}
+
+
+def save(found: list[Row], path: Path = PATH, whole: bool = True) -> Path:
+    """Write the report; unless it is `whole`, rows that were not compiled again stay."""
+    kept = read(path)["rows"] if path.exists() and not whole else {}
+    kept |= {r["name"]: r for r in found}
+    lines = ",\n".join(f"  {json.dumps(r)}" for r in kept.values())
+    path.write_text(f'{{"ptxas": "{assembler()}", "rows": [\n{lines}\n]}}\n')
+    return path
+
+
+def differences(found: Row, kept: Row | None) -> list[str]:
+    """What changed in a row, in words; nothing where only times differ."""
+    if kept is None:
+        return [f"{found['name']}: new"]
+    changed: list[str] = []
+    for what, value in _flat(found):
+        before = dict(_flat(kept)).get(what)
+        if before != value and what not in TIMES:
+            changed.append(f"{found['name']}: {what} {before} -> {value}")
+    return changed
+
+
+def _flat(r: Row) -> Iterator[tuple[str, Any]]:
+    for what, value in r.items():
+        if isinstance(value, dict):
+            yield from ((f"{what}.{part}", count) for part, count in value.items())
+        else:
+            yield what, value

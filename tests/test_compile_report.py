@@ -1,0 +1,95 @@
+"""The compile report: what is read off machine code, and that the committed report is of the compiler as it is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.compile_report import machine_code, report
+from benchmarks.compile_report.forms import forms
+
+from tegula.backend import ptx
+
+KEPT = report.read()
+FEW = ("softmax bfloat16", "library matmul bfloat16, tile 128x256", "automatic attention, exp2")
+"""Forms that are compiled whenever tests run."""
+
+LOOPS = """
+kernel:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+.L_outer:
+        /*0010*/                   LDG.E R2, [R4.64] ;
+.L_inner:
+        /*0020*/                   WARPGROUP.ARRIVE ;
+        /*0030*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR14], R5 ;
+        /*0040*/              @!P0 BRA `(.L_wait) ;
+.L_back:
+        /*0050*/                   HGMMA.64x256x16.F32.BF16 R24, gdesc[UR12].tnspB, R24, gsb0 ;
+        /*0060*/                   WARPGROUP.DEPBAR.LE gsb0, 0x1 ;
+        /*0070*/               @P1 BRA `(.L_inner) ;
+        /*0080*/                   STG.E [R4.64], R2 ;
+        /*0090*/               @P2 BRA `(.L_outer) ;
+        /*00a0*/                   EXIT ;
+.L_wait:
+        /*00b0*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR14], R5 ;
+        /*00c0*/              @!P0 BRA `(.L_wait) ;
+        /*00d0*/                   BRA `(.L_back) ;
+.L_end:
+        /*00e0*/                   BRA `(.L_end);
+        /*00f0*/                   NOP;
+"""
+
+
+def test_the_main_loop_is_the_innermost_one_without_what_only_waits() -> None:
+    code = machine_code.read(LOOPS)
+    loop = machine_code.main_loop(code)
+    names = [i.name.split(".")[0] for i in loop]
+    assert names == ["WARPGROUP", "SYNCS", "BRA", "HGMMA", "WARPGROUP", "BRA"]
+    assert machine_code.counts(loop)["tensor"] == 1 and machine_code.waits(loop) == [1]
+    assert machine_code.counts(code.instructions)["global"] == 2
+
+
+def test_code_without_loops_has_no_main_loop() -> None:
+    code = machine_code.read(LOOPS.split(".L_outer")[0])
+    assert len(code.instructions) == 1 and not machine_code.main_loop(code)
+
+
+def test_differences_name_what_changed_and_leave_times_out() -> None:
+    row = {"name": "x", "registers": 8, "seconds": 1.0, "loop": {"tensor": 4}}
+    assert report.differences({**row, "seconds": 2.0}, row) == []
+    assert report.differences({**row, "loop": {"tensor": 8}}, row) == ["x: loop.tensor 4 -> 8"]
+    assert report.differences(row, None) == ["x: new"]
+
+
+def test_every_form_is_in_the_report() -> None:
+    names = list(forms())
+    assert all(any(row == name or row.startswith(f"{name}, part") for row in KEPT["rows"]) for name in names)
+    assert set(FEW) <= set(names)
+
+
+def compiled_as_kept(name: str) -> None:
+    if report.assembler() != KEPT["ptxas"] or not ptx.candidates():
+        pytest.skip(f"the report was made with ptxas {KEPT['ptxas']}")
+    changes = [
+        line
+        for row in report.rows_of(name, forms()[name])
+        for line in report.differences(row, KEPT["rows"].get(row["name"]))
+    ]
+    assert not changes, "\n".join(
+        [*changes, "if this is wanted: python -m benchmarks --compile-only, and say why"]
+    )
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_few_kernels_compile_as_the_report_says(name: str) -> None:
+    compiled_as_kept(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in forms() if name not in FEW])
+def test_all_kernels_compile_as_the_report_says(name: str) -> None:
+    compiled_as_kept(name)
