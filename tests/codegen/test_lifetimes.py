@@ -5,8 +5,9 @@ from __future__ import annotations
 from tegula.codegen.lifetimes import lifetimes
 
 
-def spans(text: str, *pieces: str) -> dict[str, tuple[int, int]]:
-    return lifetimes(text.strip("\n").split("\n"), set(pieces))
+def spans(text: str, *pieces: str, made: int = 1 << 20) -> dict[str, tuple[int, int]]:
+    """Lifetimes of pieces that were made where they are first used, or all before line `made`."""
+    return lifetimes(text.strip("\n").split("\n"), dict.fromkeys(pieces, made))
 
 
 def test_from_the_first_line_to_the_last_through_computed_addresses() -> None:
@@ -42,12 +43,35 @@ def test_what_crosses_the_border_of_a_loop_lasts_as_long_as_it() -> None:
     }  # fmt: skip
 
 
+def test_what_was_made_before_a_loop_lasts_as_long_as_it() -> None:
+    found = spans(LOOP, "%s1", "%s2", "%s3", "%s4", made=1)
+    assert found == {"%s1": (0, 11), "%s2": (2, 11), "%s3": (2, 11), "%s4": (12, 13)}
+    nested = LOOP.replace(
+        "  store i32 0, ptr %s3",
+        "  br label %more\nmore:\n  store i32 0, ptr %s3\n  br i1 %d, label %more, label %on\non:",
+    )
+    assert spans(nested, "%s3", made=1)["%s3"] == (2, 15)
+    assert spans(nested, "%s3", made=7)["%s3"] == (10, 13), "made in an iteration of the outer loop"
+
+
+def test_addresses_are_followed_through_any_instruction() -> None:
+    text = """
+  %v1 = insertelement <2 x ptr> poison, ptr %s1, i32 0
+  %v2 = shufflevector <2 x ptr> %v1, <2 x ptr> poison, <2 x i32> zeroinitializer
+  %v3 = freeze ptr %s2
+  store i32 0, ptr %s4
+  %x = call <2 x i32> @llvm.masked.gather.v2i32.v2p0(<2 x ptr> align 4 %v2, <2 x i1> %m, <2 x i32> zeroinitializer)
+  store i32 0, ptr %v3
+"""
+    assert spans(text, "%s1", "%s2", "%s4") == {"%s1": (0, 5), "%s2": (2, 6), "%s4": (3, 4)}
+
+
 def test_what_a_phi_passes_on_is_in_use_round_the_loop() -> None:
     text = LOOP.replace(
         "%i = phi i64 [ 0, %entry ]", "%h = phi ptr [ %s2, %entry ], [ %h2, %body ]\n  %i = 0"
     )
     text = text.replace("ptr %s1\n  %y", "ptr %h\n  %y")
-    found = lifetimes(text.strip("\n").replace("\n  %i = 0", "").split("\n"), {"%s2"})
+    found = spans(text.replace("\n  %i = 0", ""), "%s2")
     assert found["%s2"] == (1, 11)
 
 

@@ -1,21 +1,25 @@
-"""When each piece of scratch memory is in use, read off the text of the finished function.
+"""When each piece of scratch memory is in use: from its first access to its last, and through every loop that uses it
+and began after it was made.
 
-The text is in the order of the program and its control flow is structured. A piece of memory is in use from the first
-line that names it, or an address computed from it, to the last; one named inside a loop and outside it, for as long as
-the loop runs. Every lowering writes a piece before it reads it, so one that is named inside a loop only has nothing to
-keep from one round to the next."""
+A piece is made where the op is lowered whose object, stack or value it is for. Control flow is structured and the text
+of the function is in the order of the program, so the iterations of a loop are one stretch of lines. A piece made in an
+iteration holds nothing from the one before. A piece made before the loop may: which elements an iteration writes before
+it reads them is only known when the kernel runs, and a stack is written by its count. So its memory is no one else's as
+long as the loop runs. The text says no more than where an address is used."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 POINTER = re.compile(r"ptr>?(?: align \d+)? (%\w+)")
 NAMED = ("ptr %", "ptr> %", "ptr align", "ptr> align")
 """What precedes a pointer, or a vector of them, in a line that uses it."""
 
-DERIVED = (" = getelementptr ", " = select ", " = extractelement ")
+RESULT = re.compile(r"  (%\w+) = (?!load |icmp |call )")
+"""A register that an instruction may have made of the addresses it names."""
+
 PHI = re.compile(r"(%\w+) = phi ptr ([^\n]*)")
 INCOMING = re.compile(r"\[ (%\w+), %(\w+) \]")
 TARGET = re.compile(r"label %(\w+)")
@@ -23,13 +27,14 @@ TARGET = re.compile(r"label %(\w+)")
 Span = tuple[int, int]
 
 
-def lifetimes(lines: list[str], pieces: Iterable[str]) -> dict[str, Span]:
-    """For each of the registers `pieces` that the lines use: the first line and the first line after the last."""
+def lifetimes(lines: list[str], pieces: Mapping[str, int]) -> dict[str, Span]:
+    """For each of the registers that the lines use: the first line and the first line after the last. `pieces`: the
+    registers that hold addresses of pieces, and how many lines there were when each was made."""
     reader = _Reader(pieces)
     for at, line in enumerate(lines):
         reader.read(at, line)
     loops = _Loops(reader.loops)
-    return {piece: loops.stretched(*span) for piece, span in reader.spans().items()}
+    return {piece: loops.stretched(pieces[piece], *span) for piece, span in reader.spans().items()}
 
 
 class _Reader:
@@ -69,8 +74,9 @@ class _Reader:
             found |= known.get(pointer, frozenset())
         if found:
             self._use(found, at)
-            if any(text in line for text in DERIVED):
-                known[line.split(None, 1)[0]] = found
+            derived = RESULT.match(line)
+            if derived:
+                known[derived[1]] = found
 
     def _use(self, pieces: Iterable[str], at: int) -> None:
         for piece in pieces:
@@ -121,13 +127,13 @@ class _Loops:
                 yield self.loops[at]
             at = self.parents[at]
 
-    def stretched(self, first: int, end: int) -> Span:
-        """A span that crosses the border of a loop covers all of it."""
+    def stretched(self, made: int, first: int, end: int) -> Span:
+        """A span with all loops that use the piece and neither hold all of its uses nor the line where it was made."""
         start, last = first, end
         for head, after in self.around(first):
-            if after < end:
+            if made < head or after < end:
                 start = head
         for head, after in self.around(end - 1):
-            if first < head:
+            if made < head or first < head:
                 last = after
         return start, last

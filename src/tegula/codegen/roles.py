@@ -153,7 +153,7 @@ def _has_ended(s: State, control: str) -> str:
 
 def _piece(s: State, name: str, size: int) -> str:
     pointer = s.code.fresh("s")
-    s.scratch.pieces.append(Piece(pointer, name, size, s.loc))
+    s.scratch.pieces.append(Piece(pointer, name, size, s.loc, len(s.code.lines)))
     return pointer
 
 

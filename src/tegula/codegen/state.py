@@ -112,7 +112,8 @@ class State:
         for n in shape:
             count *= n
         pointer = self.code.fresh("s")
-        self.scratch.pieces.append(Piece(pointer, name, element_bytes(dtype) * count, self.loc))
+        size = element_bytes(dtype) * count
+        self.scratch.pieces.append(Piece(pointer, name, size, self.loc, len(self.code.lines)))
         return View(pointer, dtype, shape, packed_strides(shape, per))
 
     def room(self, value: Value, name: str) -> View:

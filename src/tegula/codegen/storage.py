@@ -153,12 +153,14 @@ def packed_strides(shape: Sequence[int], unit: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Scratch memory for `size` bytes at the address in the register `pointer`, made for `name` at `loc`."""
+    """Scratch memory for `size` bytes at the address in the register `pointer`, made for `name` at `loc`. `made`: how
+    many lines of text there were then."""
 
     pointer: str
     name: str
     size: int
     loc: Location
+    made: int
 
 
 @dataclass(slots=True)
@@ -179,7 +181,7 @@ class Scratch:
 
     def planned(self, lines: list[str]) -> tuple[list[str], Plan]:
         """The instructions that compute the address of each piece which the function uses, and where all lie."""
-        spans = lifetimes(lines, [p.pointer for p in self.pieces])
+        spans = lifetimes(lines, {p.pointer: p.made for p in self.pieces})
         for pointer, end in self.held.items():
             if pointer in spans:
                 spans[pointer] = spans[pointer][0], max(spans[pointer][1], end)

@@ -1,0 +1,108 @@
+"""Objects that carry state through loops: the device gives what Python on NumPy arrays gives."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from choices import Choices
+from state_programs import Maker, StateProgram
+
+import tegula as tg
+from tegula.codegen import storage
+
+CHUNKS, EACH = 20, 250
+
+
+def program(seed: int) -> StateProgram:
+    return Maker(Choices(random.Random(seed).randrange)).program()
+
+
+def check(seeds: range) -> Counter[str]:
+    """Run programs; the features that were in them."""
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        made = program(seed)
+        args, want = made.arguments(), made.expected()
+        try:
+            tg.launch(made.kernel(), dim=made.dims, inputs=args, block_dim=made.block_dim)
+            np.testing.assert_array_equal(args[-1].numpy(), want)
+        except Exception:
+            print(f"# seed {seed}", made, sep="\n")
+            raise
+        seen.update(made.features)
+    return seen
+
+
+def test_state_is_what_python_says() -> None:
+    check(range(6))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_state_is_what_python_says_in_many_programs(chunk: int) -> None:
+    seen = check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))
+    missing = {
+        "push",
+        "pop",
+        "clear",
+        "view",
+        "tile_empty",
+        "temporary",
+        "break",
+        "while",
+        "scatter add",
+    } - seen.keys()
+    assert not missing, missing
+
+
+@tg.kernel
+def gathers(n: int, out: tg.array[int]):
+    b, j = tg.tid()
+    for outer in range(2):
+        found = tg.tile_stack(64, int)
+        for r in range(n):
+            other = tg.tile_stack(64, int)
+            if r < n - 1:
+                tg.tile_stack_push(found, outer * 1000 + r * 10 + j, j < 3)
+            else:
+                m = 0
+                while m < n:
+                    value, slot = tg.tile_stack_pop(found)
+                    if slot >= 0:
+                        out[(outer * n + m) * 8 + j] = value
+                    m += 1
+            tg.tile_stack_push(other, -1)
+            filled = tg.tile_arange(64, dtype=int)
+            filled[j] = -5
+            lost, none = tg.tile_stack_pop(other)
+            if none >= 0 and filled[j] == lost:
+                out[0] = -7
+
+
+def test_a_stack_keeps_its_elements_from_one_iteration_to_the_next() -> None:
+    n = 4
+    out = tg.zeros(2 * n * 8, dtype=int)
+    tg.launch_tiled(gathers, dim=1, inputs=[n, out], block_dim=8)
+    want = np.zeros((2, n * 8), int)
+    for outer in range(2):
+        pushed = [outer * 1000 + r * 10 + j for r in range(n - 1) for j in range(3)]
+        want[outer, : len(pushed)] = pushed[::-1]
+    assert out.numpy().tolist() == want.reshape(-1).tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.cpu
+def test_programs_find_a_plan_that_forgets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A plan that takes what is named in a loop alone for memory of one iteration."""
+    right = storage.lifetimes
+    monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path))
+    with monkeypatch.context() as planted:
+        planted.setattr(
+            storage, "lifetimes", lambda lines, pieces: right(lines, dict.fromkeys(pieces, len(lines)))
+        )
+        with pytest.raises(AssertionError):
+            check(range(500))

@@ -1,0 +1,36 @@
+"""Objects that carry state through loops, lowered to the threads of a GPU block whose buffers share bytes: the
+interpreter, which looks for data races, gives what Python on NumPy arrays gives."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from choices import Choices
+from lowering import Launch, lowered, run_lowered
+from state_programs import Maker
+
+CHUNKS, EACH = 20, 250
+
+
+def check(seeds: range) -> None:
+    for seed in seeds:
+        program = Maker(Choices(random.Random(seed).randrange)).program()
+        launch = Launch(program.kernel(), program.arguments(), program.dims, program.block_dim)
+        try:
+            got, _ = run_lowered(*lowered(launch), launch)
+            np.testing.assert_array_equal(got[-1], program.expected())
+        except Exception:
+            print(f"# seed {seed}", program, sep="\n")
+            raise
+
+
+def test_state_is_what_python_says(memory: str) -> None:
+    check(range(3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_state_is_what_python_says_in_many_programs(memory: str, chunk: int) -> None:
+    check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))
