@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tegula.backend.loader import undefined_symbols
 from tegula.backend.memory_functions import MEMORY_FUNCTIONS, NAMES
@@ -60,20 +63,36 @@ def _optimise(module: Any, target: CpuTarget) -> None:
     """What LLVM's O2 does to a function between inlining and vectorising, once.
 
     The code comes inlined, vectorised and blocked: O2 as a whole takes twice as long for the same instructions."""
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = _pass_builder(_machine(target), speed=2)
+    with _disposed(llvm.create_new_module_pass_manager()) as inline:
+        inline.add_always_inliner_pass()
+        inline.run(module, builder)
+    with _disposed(builder.getFunctionPassManager()) as passes:
+        for function in module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
+
+def _pass_builder(machine: Any, speed: int) -> Any:
+    """For the passes of one module. The code comes vectorised and unrolled."""
+    options = llvm.create_pipeline_tuning_options(speed_level=speed)
     # LLVM 22 vectorises loops with wrapping narrow indices wrongly: see docs/design/002-loop-vectoriser.md.
     options.loop_vectorization = False
     options.slp_vectorization = False
     options.loop_unrolling = False
     options.loop_interleaving = False
-    builder = llvm.create_pass_builder(_machine(target), options)
-    inline = llvm.create_new_module_pass_manager()
-    inline.add_always_inliner_pass()
-    inline.run(module, builder)
-    passes = builder.getFunctionPassManager()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
+    return llvm.create_pass_builder(machine, options)
+
+
+@contextmanager
+def _disposed(passes: Any) -> Iterator[Any]:
+    """Free a pass manager in the end. llvmlite 0.50 never does: its `close` finds the method of a base class, which
+    does nothing. See docs/design/040-memory-that-llvmlite-keeps.md."""
+    try:
+        yield passes
+    finally:
+        NewPassManager._dispose(passes)
+        passes.detach()
 
 
 def _final(ir_text: str, target: CpuTarget, optimise: bool, complete: bool) -> Any:
@@ -168,10 +187,6 @@ def _check_intrinsics(ir_text: str) -> None:
 
 def _optimise_ptx(module: Any, target: CudaTarget) -> None:
     """LLVM's O1 without unrolling: ptxas allocates, schedules and unrolls by itself."""
-    options = llvm.create_pipeline_tuning_options(speed_level=1)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    options.loop_unrolling = False
-    options.loop_interleaving = False
-    builder = llvm.create_pass_builder(_cuda_machine(target), options)
-    builder.getModulePassManager().run(module, builder)
+    builder = _pass_builder(_cuda_machine(target), speed=1)
+    with _disposed(builder.getModulePassManager()) as passes:
+        passes.run(module, builder)
