@@ -12,7 +12,7 @@ import numpy as np
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
-from tegula.ir import LaunchClass, Value
+from tegula.ir import LaunchClass, Region, Value
 from tegula.lang import explain
 from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolve
 from tegula.lang.capture import Builtin, Opaque, capture
@@ -88,8 +88,9 @@ class Passed:
 
 
 class Calls(State):
-    """Needs `library` (the standard library by name) and `launch`."""
+    """Needs `library` (the standard library by name), `launch` and `body`, the kernel's region."""
 
+    body: Region
     library: Mapping[str, FuncDef]
     captures: Captures
     launch: LaunchClass
@@ -277,14 +278,16 @@ class Calls(State):
         raise E.UnsupportedPython(self.location(node), help=help, what=f"'{name}'")
 
     def thread_index(self, count: int, node: ast.AST | None) -> list[Value]:
-        """The `count` leading components of the thread index."""
+        """The `count` leading components of the thread index. They are the same everywhere in a launch: the op is
+        built in front of the branches and loops around the call."""
         if count > self.launch.ndim:
             have = "1 dimension" if self.launch.ndim == 1 else f"{self.launch.ndim} dimensions"
             what = f"{count} indices are unpacked, but this launch has {have}"
             help = f"launch with dim of {count} entries (launch_tiled adds block_dim as the last one)"
             raise E.WrongArguments(self.location(node), what=what, help=help)
         self.mark(node)
-        return self.builder.emit(Tid, [], {"count": count})
+        with self.within(self.body):
+            return self.builder.emit(Tid, [], {"count": count})
 
     def print(self, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> None:
         """print(..., sep=, end=): once per thread; with a tile among them once per block, as thread 0 has them."""

@@ -1,0 +1,127 @@
+"""The thread index is the same wherever a kernel asks for it: in branches, loops, functions, roles, after returns."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree, interpret
+
+import tegula as tg
+
+AROUND = {
+    "if": ["if n > {k}:"],
+    "else": ["if n < -{k}:", "    o[0, 0] = 99", "else:"],
+    "for": ["for a{k} in range(n):"],
+    "unrolled": ["for b{k} in (1, 2):"],
+    "while": ["c{k} = n", "while c{k} > 0:", "    c{k} -= 1"],
+    "after return": ["if o[row, 0] < 0:", "    return", "if n >= 0:"],
+    "after break": ["for d{k} in range(5):", "    if d{k} == n:", "        break"],
+    "lanes": ["if o[row, tg.tid()] < 4:"],
+}
+"""What may be around a statement; k tells the names of two that are in each other apart."""
+ROW = 24
+
+
+class Index(int):
+    """What `tg.tid()` gives in Python: the first component, or as many as are unpacked."""
+
+    parts: tuple[int, ...]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.parts)
+
+
+def functions(positions: Sequence[Sequence[str]], names: int) -> list[str]:
+    """A function for each position, which counts in a row of o of its own."""
+    indices = "i" if names == 1 else "i, j"
+    at = "i" if names == 1 else "i * 8 + j"
+    out: list[str] = []
+    for row, around in enumerate(positions):
+        lines, indent = [f"def f{row}(o: tg.array2d[int], row: int, n: int):"], "    "
+        for k, kind in enumerate(around):
+            lines += [indent + line.format(k=k) for line in AROUND[kind]]
+            indent += "    "
+        lines += [f"{indent}{indices} = tg.tid()", f"{indent}o[row, {at}] += 1 + tg.tid()"]
+        out.append("\n".join(lines) + "\n")
+    return out
+
+
+def compare(positions: Sequence[Sequence[str]], dims: tuple[int, ...], block_dim: int, n: int) -> None:
+    """The kernel that calls all functions does what Python makes of the same text, thread by thread."""
+    texts = functions(positions, len(dims))
+    calls = "\n".join(f"    f{k}(o, {k}, n)" for k in range(len(positions)))
+    kernel = f"def kernel(o: tg.array2d[int], n: int):\n{calls}\n"
+    space: dict[str, Any] = {"tg": tg}
+    for k, text in enumerate(texts):
+        exec(text, space)
+        space[f"f{k}"] = tg.func(source=text)(space[f"f{k}"])
+    exec(kernel, space)
+    o = tg.zeros((len(positions), ROW), dtype=int)
+    (got,) = agree(tg.kernel(source=kernel)(space["kernel"]), [o, n], dims, block_dim)
+
+    here = Index()
+    plain: dict[str, Any] = {"tg": SimpleNamespace(tid=lambda: here, array2d={int: None})}
+    exec("".join(texts) + kernel, plain)
+    want = np.zeros((len(positions), ROW), np.int32)
+    for index in itertools.product(*map(range, dims)):
+        here = Index(index[0])
+        here.parts = index
+        plain["kernel"](want, n)
+    np.testing.assert_array_equal(got, want)
+
+
+PAIRS = list(itertools.product(AROUND, repeat=2))
+
+
+@pytest.mark.parametrize(
+    ("dims", "block_dim", "n"),
+    [((20,), 8, 2), ((3, 8), 8, 3), ((3, 7), 4, 1)],
+    ids=["one dimension", "uniform rows", "partial blocks"],
+)
+def test_thread_indices_in_each_position(dims: tuple[int, ...], block_dim: int, n: int) -> None:
+    compare([(kind,) for kind in AROUND], dims, block_dim, n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", AROUND)
+@pytest.mark.parametrize(("dims", "block_dim"), [((20,), 8), ((3, 8), 8), ((3, 7), 4)])
+def test_thread_indices_in_positions_in_each_other(first: str, dims: tuple[int, ...], block_dim: int) -> None:
+    compare([pair for pair in PAIRS if pair[0] == first], dims, block_dim, 2)
+
+
+@tg.kernel
+def in_roles(o: tg.array2d[int], n: int):
+    with tg.role("one", warp_groups=1):
+        for _ in range(n):
+            if n > 1:
+                i, j = tg.tid()
+                o[i, j] += j
+    with tg.role("other", warp_groups=1):
+        m = n
+        while m > 0:
+            m -= 1
+            i, j = tg.tid()
+            o[i, j] += 2 * j
+
+
+def test_thread_indices_in_roles() -> None:
+    want = 2 * np.arange(256) * np.where(np.arange(256) < 128, 1, 2)
+    for run in (interpreted, launched):
+        assert run().tolist() == [want.tolist()] * 2
+
+
+def interpreted() -> np.ndarray:
+    o = tg.zeros((2, 256), dtype=int, device="cpu")
+    interpret(in_roles, [o, 2], (2, 256), 256)
+    return o.numpy()
+
+
+def launched() -> np.ndarray:
+    o = tg.zeros((2, 256), dtype=int)
+    tg.launch(in_roles, (2, 256), inputs=[o, 2], block_dim=256)
+    return o.numpy()
