@@ -1,51 +1,73 @@
-"""Refuses changes to tile objects whose identity control flow has blurred.
+"""Which tile objects made where paths meet must stay names of others, and which changes of them are refused.
 
 At a join a name that stood for one of several objects gets a new object with the value. That is the same thing unless
-the new object and another one that it may be are both in use, and one of them is used after the other was changed."""
+the new object and another one that it may be are both in use, and one of them is used after the other was changed.
+Where it is not the same thing, the name goes on as a reference (`references.py`); shared tiles are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tegula.dataclass import dataclass, field
 from tegula.errors import MergedSharedTiles
 from tegula.ir import Op, Region, Value
 from tegula.ops.buffer import BufNew, BufReshape, BufView, root
 from tegula.ops.control import For, While
 from tegula.source import Location
+from tegula.types import BufType
 
 VIEWS = (BufView, BufReshape)
 Sources = Mapping[Value, Sequence[Value | None]]
-"""For each object made at a join: what it is on each edge that leads there, None where it is nothing known before."""
+"""For each object made at a join: what it is on each edge that leads there. A tile value is a new object; None is an
+edge on which the name is never read."""
 
 
-def blurred_changes(body: Region, merged: Sources) -> list[MergedSharedTiles]:
-    """One error for each object made at a join of which a change would be missed, or that would miss one."""
-    if not merged:
-        return []
-    objects = _Objects(body, merged)
+@dataclass(slots=True)
+class Joined:
+    """What the tracer knows of objects that may be others. `merged`: those made at joins; `copied`: second names of
+    what may be a register tile, which is copied, or a shared one, which is not."""
+
+    merged: dict[Value, list[Value | None]] = field(default_factory=dict)
+    copied: dict[Value, Value] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Blurred:
+    """`errors`: one for each object of which a change would be missed, or that would miss one. `references`: objects
+    made at joins that must be the objects they came from."""
+
+    errors: list[MergedSharedTiles] = field(default_factory=list)
+    references: set[Value] = field(default_factory=set)
+
+
+def blurred_changes(body: Region, joined: Joined) -> Blurred:
+    """Changes that a join with copies would miss."""
+    out = Blurred()
+    if not joined.merged:
+        return out
+    objects = _Objects(body, joined)
     errors: dict[tuple[Location, str], MergedSharedTiles] = {}
     for made in objects.merged:
-        error = objects.blurred(made)
-        if error is not None:
-            errors.setdefault((error.loc or UNKNOWN_PLACE, error.message), error)
-    return list(errors.values())
+        for found, other in objects.missed_changes(made):
+            if objects.refused(made, other):
+                error = objects.error(found, made, other)
+                errors.setdefault((error.loc or UNKNOWN_PLACE, error.message), error)
+                break
+            out.references |= {x for x in (made, other) if x in joined.merged}
+    out.errors = list(errors.values())
+    for x in list(out.references):
+        out.references |= objects.reached(x, copies=False) & joined.merged.keys()
+    return out
 
 
 UNKNOWN_PLACE = Location("", 0)
 
 
-class _Objects:
-    """The tile objects of a kernel, their uses in program order, and which of them may be one."""
+class Uses:
+    """The tile objects of a kernel and their uses, through views too, in program order."""
 
-    def __init__(self, body: Region, merged: Sources) -> None:
+    def __init__(self, body: Region) -> None:
         self.order = {op: k for k, op in enumerate(body.walk())}
-        # Loops that were traced twice have left objects behind that are in no region.
-        live = {made: sources for made, sources in merged.items() if made.owner in self.order}
-        identities = _identities(live)
-        self.merged = {
-            made: [root(s) if s is not None and s in identities else None for s in sources]
-            for made, sources in live.items()
-        }
         self.uses: dict[Value, list[Op]] = {op.result: [] for op in self.order if isinstance(op, BufNew)}
         for op in self.order:
             for x in () if isinstance(op, VIEWS) else op.operands:
@@ -55,6 +77,37 @@ class _Objects:
     def born(self, x: Value) -> int:
         assert isinstance(x.owner, Op)
         return self.order[x.owner]
+
+    def used_after(self, change: Op, used: Value) -> bool:
+        """Whether an object is used when an op has run, in later iterations of the loops around both too."""
+        at = self.order[change]
+        assert isinstance(used.owner, Op)
+        around = [loop for loop in _loops(change) if not within(used.owner, loop)]
+        return any(self.order[op] > at or any(within(op, loop) for loop in around) for op in self.uses[used])
+
+
+class _Objects(Uses):
+    """The tile objects of a kernel, and which of them may be one."""
+
+    def __init__(self, body: Region, joined: Joined) -> None:
+        super().__init__(body)
+        # Loops that were traced twice have left objects behind that are in no region.
+        self.phis = {
+            made: [root(s) if s is not None and isinstance(s.type, BufType) else None for s in sources]
+            for made, sources in joined.merged.items()
+            if made.owner in self.order
+        }
+        copied = {made: [root(s)] for made, s in joined.copied.items() if made.owner in self.order}
+        shared = self._may_be_shared({**self.phis, **copied})
+        self.merged = {**self.phis, **{made: s for made, s in copied.items() if s[0] in shared}}
+
+    def _may_be_shared(self, sources: Mapping[Value, Sequence[Value | None]]) -> set[Value | None]:
+        known: set[Value | None] = {x for x in self.uses if x not in sources and is_shared(x)}
+        while True:
+            more = {made for made, edges in sources.items() if known.intersection(edges)} - known
+            if not more:
+                return known
+            known |= more
 
     def may_be_one(self, x: Value, y: Value, seen: set[frozenset[Value]]) -> bool:
         """Whether two objects that exist at one time may be the same one in the program as written. By induction over
@@ -73,33 +126,37 @@ class _Objects:
             return any(a is not None and b is not None and self.may_be_one(a, b, seen) for a, b in edges)
         return any(s is not None and self.may_be_one(x, s, seen) for s in self.merged[y])
 
-    def blurred(self, made: Value) -> MergedSharedTiles | None:
+    def missed_changes(self, made: Value) -> Iterator[tuple[Op, Value]]:
+        """The objects that an object made at a join may be where that could be noticed, each with a change of one of
+        the two that is followed by a use of the other one."""
         if not self.uses[made] or all(s is None for s in self.merged[made]):
-            return None
+            return
         for other, uses in self.uses.items():
             if not uses or other is made or self.born(other) > self.born(made):
                 continue
             found = self._missed(made, other)
             if found is not None and self.may_be_one(other, made, set()):
-                return self._error(found, made, other)
-        return None
+                yield found, other
 
     def _missed(self, made: Value, other: Value) -> Op | None:
         """A change of one of the two objects that is followed by a use of the other one."""
         for changed, used in ((made, other), (other, made)):
             for change in self.uses[changed]:
                 after_join = self.order[change] > self.born(made)
-                if after_join and _changes(change) and self._used_after(change, used):
+                if after_join and _changes(change) and self.used_after(change, used):
                     return change
         return None
 
-    def _used_after(self, change: Op, used: Value) -> bool:
-        at = self.order[change]
-        assert isinstance(used.owner, Op)
-        around = [loop for loop in _loops(change) if not _within(used.owner, loop)]
-        return any(self.order[op] > at or any(_within(op, loop) for loop in around) for op in self.uses[used])
+    def refused(self, made: Value, other: Value) -> bool:
+        """Whether the two may be one shared tile, and the name merges several of these, or views of one. Also where one
+        of them is a copy unless it is the shared tile itself: that cannot be a reference."""
+        common = {x for x in self._origins(made, other) if is_shared(x)}
+        direct = self.reached(made, copies=False) & self.reached(other, copies=False)
+        leaves = self._leaves(made)
+        shared = set(filter(is_shared, leaves))
+        return bool(common - direct) or bool(common) and (len(shared) > 1 or shared == leaves)
 
-    def _error(self, change: Op, made: Value, other: Value) -> MergedSharedTiles:
+    def error(self, change: Op, made: Value, other: Value) -> MergedSharedTiles:
         whole, part = _named(made), _named(other)
         both = f"{part} may be another name of it or not" if part != whole else "it may go by two names"
         if root(change.operands[0]) is made:
@@ -113,33 +170,28 @@ class _Objects:
 
     def _origins(self, made: Value, other: Value) -> list[Value]:
         """The objects, not made at joins, that both may be."""
-        found = self._reached(made) & self._reached(other)
+        found = self.reached(made) & self.reached(other)
         return sorted((x for x in found if x not in self.merged), key=self.born)
 
-    def _reached(self, x: Value) -> set[Value]:
+    def _leaves(self, made: Value) -> set[Value]:
+        return {x for x in self.reached(made) if x not in self.merged}
+
+    def reached(self, x: Value, copies: bool = True) -> set[Value]:
+        """The object and all that it may be; with `copies` also what it may be a copy of."""
+        sources = self.merged if copies else self.phis
         seen: set[Value] = set()
         pending = [x]
         while pending:
             at = pending.pop()
             if at not in seen:
                 seen.add(at)
-                pending += [s for s in self.merged.get(at, ()) if s is not None]
+                pending += [s for s in sources.get(at, ()) if s is not None]
         return seen
 
 
-def _identities(merged: Sources) -> set[Value | None]:
-    """Sources through which a change would be seen under other names: shared objects, views, and what may be one of
-    these. Other tiles are values: a join copies them."""
-    known = {s for sources in merged.values() for s in sources if s is not None and _is_reference(s)}
-    while True:
-        more = {made for made, sources in merged.items() if known.intersection(sources)} - known
-        if not more:
-            return {*known}
-        known |= more
-
-
-def _is_reference(x: Value) -> bool:
-    return isinstance(x.owner, VIEWS) or getattr(x.type, "storage", "") == "shared"
+def is_shared(x: Value) -> bool:
+    """Whether an object was declared shared."""
+    return getattr(x.type, "storage", "") == "shared"
 
 
 def _place(x: Value) -> Location:
@@ -179,7 +231,8 @@ def _loops(op: Op) -> Iterator[Op]:
         region = region.parent.parent
 
 
-def _within(op: Op, outer: Op) -> bool:
+def within(op: Op, outer: Op) -> bool:
+    """Whether an op lies in another one."""
     region = op.parent
     while region is not None and region.parent is not None:
         if region.parent is outer:

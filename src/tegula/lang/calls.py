@@ -492,7 +492,9 @@ class Calls(State):
         names: dict[str, Any] = {RETURN: False}
         for p, x in zip(parameters, args, strict=True):
             like = p.annotation if is_element(p.annotation) else None
-            names[p.name] = self._parameter(x, like)
+            names[p.name] = bound = self._parameter(x, like)
+            if isinstance(bound, Value) and not bound.name:
+                bound.name = p.name
         return names
 
     def _parameter(self, x: Any, like: Any = None) -> Any:
@@ -503,6 +505,7 @@ class Calls(State):
             return self.builder.value(x, like)
         if isinstance(x, Value) and isinstance(x.type, BufType):
             self.objects.add(x)
+            self.named_if.pop(x, None)
             return x
         return self.bound(x)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -330,62 +330,6 @@ class Expressions(Calls):
         """Move a region's ops to where the builder is."""
         for op in region.ops:
             self.builder.region.append(op)
-
-    def _IfExp(self, node: ast.IfExp) -> Any:
-        test = self.condition(node.test)
-        if isinstance(test, bool):
-            return self.expr(node.body if test else node.orelse)
-        regions = [Region(), Region()]
-        values = []
-        for region, branch in zip(regions, (node.body, node.orelse), strict=True):
-            with self.within(region):
-                values.append(self.expr(branch))
-        self.mark(node)
-        return self._choose(node, test, regions, values)
-
-    def _choose(self, node: ast.IfExp, test: Value, regions: list[Region], values: list[Any]) -> Any:
-        if (
-            not any(isinstance(x, Value) for x in values)
-            and values[0] == values[1]
-            and type(values[0]) is type(values[1])
-        ):
-            return values[0]
-        first, second = map(leaves, values)
-        if len(first) != len(second) or isinstance(values[0], tuple) != isinstance(values[1], tuple):
-            what = f"a conditional expression gives {describe_type(values[0])} or {describe_type(values[1])}"
-            raise E.TypeMismatch(self.location(node), what=what)
-        plain = [self._plain_values(node, regions, [x, y]) for x, y in zip(first, second, strict=True)]
-        if all(is_element(x.type) for x, _ in plain) and all(map(speculable, regions)):
-            for region in regions:
-                self.splice(region)
-            chosen = [self.builder.one(S.Select, [test, *pair]) for pair in plain]
-        else:
-            for k, region in enumerate(regions):
-                with self.within(region):
-                    self.builder.emit(Yield, [pair[k] for pair in plain])
-            chosen = self.builder.emit(If, [test], None, regions)
-        return regrouped(values[0], iter(chosen))
-
-    def _plain_values(self, node: ast.IfExp, regions: Sequence[Region], values: list[Any]) -> list[Value]:
-        """Both results as Values of one type, which control flow can select."""
-        like = next((x.type for x in values if isinstance(x, Value) and is_element(x.type)), None)
-        plain: list[Value] = []
-        for region, x in zip(regions, values, strict=True):
-            with self.within(region):
-                if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
-                    plain.append(self.builder.tile(x, partial=True))
-                elif isinstance(x, (Value, np.generic, np.ndarray, *LITERALS)):
-                    plain.append(self.builder.value(self.typed(x), like))
-                else:
-                    raise TypeRule(f"a conditional expression cannot give {describe_type(x)}")
-        a, b = (v.type for v in plain)
-        if a != b:
-            raise E.TypeMismatch(self.location(node), what=f"a conditional expression gives {a} or {b}")
-        if not is_element(a) and not isinstance(a, TileType):
-            raise TypeRule(
-                f"a conditional expression cannot give {a}", "write an if statement around the uses"
-            )
-        return plain
 
     def _Call(self, node: ast.Call) -> Any:
         return self.call_node(node)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
+
+import numpy as np
 
 from tegula import errors as E
 from tegula.dataclass import dataclass
 from tegula.ir import Region, Value
 from tegula.lang.explain import made_at
-from tegula.lang.expressions import Expressions
+from tegula.lang.expressions import Expressions, leaves, regrouped, speculable
 from tegula.lang.state import (
     FAILED,
     FLAGS,
@@ -26,8 +29,10 @@ from tegula.lang.state import (
     is_handle,
 )
 from tegula.ops.base import TypeRule
+from tegula.ops.buffer import root
 from tegula.ops.builder import LITERALS
 from tegula.ops.control import If, Yield
+from tegula.ops.scalar import Select
 from tegula.ops.tile import TileEmpty, TileFillAbsent
 from tegula.rewrite import is_made_in
 from tegula.source import Location
@@ -42,6 +47,14 @@ class Merge:
 
     first: list[Value]
     second: list[Value]
+    rebuild: Rebuild
+
+
+@dataclass(slots=True)
+class _Part:
+    """One of the values of a conditional expression: what the branches yield, and what the results make of it."""
+
+    values: list[tuple[Value, Value]]
     rebuild: Rebuild
 
 
@@ -175,28 +188,150 @@ class Joins(Expressions):
         return not isinstance(x, Value) or not any(is_made_in(x, path.region) for path in (p, q))
 
     def _rebuilt(self, name: str, result: Value, a: Binding, b: Binding) -> Binding:
-        """What the name stands for after the branch: a tile is a new object, marked if a shared one went into it."""
+        """What the name stands for after the branch: a tile is a new object. What a function returns has no name."""
         if not isinstance(result.type, TileType):
             return result
-        handles = [x if isinstance(x, Value) and isinstance(x.type, BufType) else None for x in (a, b)]
-        if name == RESULT and handles == [None, None]:
+        sources = [x if isinstance(x, Value) else None for x in (a, b)]
+        if not any(map(is_object, sources)):
             return result
-        made = self.merged_object(result, handles)
-        made.name = "" if name == RESULT else name
+        made = self.merged_object(result, sources)
+        if name == RESULT:
+            self.objects.discard(made)
+        else:
+            made.name = name
         return made
 
-    def merged_object(self, tile: Value, handles: list[Value | None]) -> Value:
+    def merged_object(self, tile: Value, sources: list[Value | None], register: bool = False) -> Value:
         """A new object for a tile that came from one of several, one for each edge that leads here (see
-        `aliases.py`)."""
-        known = [h for h in handles if h is not None]
-        shared = bool(known) and all(h.type.storage == "shared" for h in known)  # type: ignore[union-attr]
+        `aliases.py`). What may be a read-only tile is one. `register`: it may be a register tile, by an edge that is
+        not known yet."""
+        known = [x for x in sources if x is not None]
+        shared = bool(known) and all(map(self.declared_shared, known)) and not register
         made = self.new_object(tile, "shared" if shared else "register")
-        self.merged[made] = handles
+        self.joined.merged[made] = sources
+        for x in map(root, known):
+            if x in self.builder.read_only:
+                self.builder.read_only[made] = self.builder.read_only[x]
         return made
+
+    def declared_shared(self, x: Value) -> bool:
+        storage = x.type.storage if isinstance(x.type, BufType) else self.builder.storage.get(x)
+        return storage == "shared"
 
     def handed_over(self, x: Value) -> Value:
-        """The tile that a name hands to a join or to the next round of a loop."""
+        """The tile that a name hands to a join or to the next iteration of a loop."""
         return self.builder.tile(x, partial=True)
+
+    # Conditional expressions -----------------------------------------------------------------------------------------
+
+    def _IfExp(self, node: ast.IfExp) -> Any:
+        """As an `if` statement whose branches give one of the values: tiles are themselves, not copies."""
+        test = self.condition(node.test)
+        if isinstance(test, bool):
+            return self.expr(node.body if test else node.orelse)
+        regions, values = (Region(), Region()), list[Any]()
+        for region, branch in zip(regions, (node.body, node.orelse), strict=True):
+            with self.within(region):
+                values.append(self.expr(branch))
+        self.mark(node)
+        first, second = values
+        if not isinstance(first, Value) and type(first) is type(second) and first == second:
+            return first
+        if isinstance(first, tuple) != isinstance(second, tuple) or len(leaves(first)) != len(leaves(second)):
+            what = f"a conditional expression gives {describe_type(first)} or {describe_type(second)}"
+            raise E.TypeMismatch(self.location(node), what=what)
+        parts = [
+            self._part(node, test, regions, pair) for pair in zip(leaves(first), leaves(second), strict=True)
+        ]
+        handed = [pair for part in parts for pair in part.values]
+        if all(is_element(x.type) for x, _ in handed) and all(map(speculable, regions)):
+            for region in regions:
+                self.splice(region)
+            chosen = [self.builder.one(Select, [test, x, y]) for x, y in handed]
+        else:
+            for side, region in enumerate(regions):
+                with self.within(region):
+                    self.builder.emit(Yield, [pair[side] for pair in handed])
+            chosen = self.builder.emit(If, [test], None, regions)
+        results = iter(chosen)
+        return regrouped(first, iter([part.rebuild(results) for part in parts]))
+
+    def _part(
+        self, node: ast.IfExp, test: Value, regions: tuple[Region, Region], pair: tuple[Any, Any]
+    ) -> _Part:
+        """What the branches yield for one of the values of a conditional expression."""
+        if pair[0] is pair[1] and isinstance(pair[0], Value):
+            return _Part([], lambda results: pair[0])
+        like = next((x.type for x in pair if is_element_value(x)), None)
+        sources = [self._choosable(x, region, like) for x, region in zip(pair, regions, strict=True)]
+        yielded: list[Value] = []
+        for x, region in zip(sources, regions, strict=True):
+            with self.within(region):
+                yielded.append(self.handed_over(x) if isinstance(x.type, TileType | BufType) else x)
+        first = self.filled(yielded[0], yielded[1].type, regions[0])
+        second = self.filled(yielded[1], yielded[0].type, regions[1])
+        if first.type != second.type:
+            what = f"a conditional expression gives {first.type} or {second.type}"
+            raise E.TypeMismatch(self.location(node), what=what)
+        if not is_element(first.type) and not isinstance(first.type, TileType):
+            help = "write an if statement around the uses"
+            raise TypeRule(f"a conditional expression cannot give {first.type}", help)
+        named = [self._named(x) for x in sources]
+        values = [(first, second)]
+        if not any(map(is_object, sources)):
+            return _Part(values, next)
+        if any(isinstance(x, Value) for x in named):
+            flags: list[Value] = []
+            for x, region in zip(named, regions, strict=True):
+                with self.within(region):
+                    flags.append(self.builder.value(x))
+            values.append((flags[0], flags[1]))
+
+        def rebuild(results: Iterator[Value]) -> Value:
+            made = self.merged_object(next(results), [*sources])
+            if any(isinstance(x, Value) for x in named):
+                self.named_if[made] = next(results)
+            elif named[0] != named[1]:
+                self.named_if[made] = test if named[0] else self.builder.logical_not(test)
+            if named != [True, True]:
+                self.objects.discard(made)
+            return made
+
+        return _Part(values, rebuild)
+
+    def _choosable(self, x: Any, region: Region, like: Type | None) -> Value:
+        """One of the values as a Value. A new shared tile is an object, which the others are."""
+        with self.within(region):
+            if isinstance(x, Value) and isinstance(x.type, TileType) and self.declared_shared(x):
+                made = self.new_object(x, "shared")
+                self.objects.discard(made)
+                return made
+            if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
+                return x
+            if isinstance(x, (Value, np.generic, np.ndarray, *LITERALS)):
+                return self.builder.value(self.typed(x), like)
+        raise TypeRule(f"a conditional expression cannot give {describe_type(x)}")
+
+    def _named(self, x: Value) -> Any:
+        """Whether a name that is given to it is its second one, which stands for a copy: True, False or a Value."""
+        if x in self.named_if:
+            return self.named_if[x]
+        return isinstance(x.type, BufType) and x.type.storage == "register" and x in self.objects
+
+    def second_name_if(self, named: Value, x: Value) -> Value:
+        """A name for a tile that has one already where `named` is true."""
+        regions = (Region(), Region())
+        with self.within(regions[0]):
+            copy = self.new_object(self.builder.tile(x, partial=True), "register")
+        for region, source in zip(regions, (copy, x), strict=True):
+            with self.within(region):
+                self.builder.emit(Yield, [self.handed_over(source)])
+        return self.merged_object(self.builder.one(If, [named], None, regions), [copy, x])
+
+
+def is_object(x: Binding) -> TypeGuard[Value]:
+    """Whether a binding is a tile object or a view of one."""
+    return isinstance(x, Value) and isinstance(x.type, BufType)
 
 
 def _keep(binding: Binding) -> Merge:

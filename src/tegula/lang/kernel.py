@@ -13,6 +13,7 @@ from tegula.lang.calls import counted
 from tegula.lang.captures import Captures
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.products import wait_for_products
+from tegula.lang.references import keep_references
 from tegula.lang.role_rules import misused_roles
 from tegula.lang.state import RETURN, Frame, describe_type
 from tegula.lang.statements import Statements
@@ -87,7 +88,10 @@ def trace(
     tracer.finish_roles()
     builder.emit(Yield, [])
     if not tracer.errors:
-        tracer.errors += blurred_changes(body, tracer.merged) + misused_roles(body) + wait_for_products(body)
+        blurred = blurred_changes(body, tracer.joined)
+        tracer.errors += blurred.errors + misused_roles(body) + wait_for_products(body)
+        if not tracer.errors:
+            tracer.errors += keep_references(body, tracer.joined.merged, blurred.references)
     if tracer.errors:
         raise gathered(tracer.errors)
     check_depth(body)

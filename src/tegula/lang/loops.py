@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeGuard
+from typing import Any
 
 from tegula import errors as E
 from tegula.dataclass import dataclass, field
@@ -14,7 +14,7 @@ from tegula.lang.branches import Branches
 from tegula.lang.capture import Builtin
 from tegula.lang.expressions import speculable
 from tegula.lang.flow import bindings
-from tegula.lang.joins import conflict, same_static
+from tegula.lang.joins import conflict, is_object, same_static
 from tegula.lang.state import (
     BREAK,
     CONTINUE,
@@ -56,10 +56,29 @@ class Carried:
     values: list[Value]
     start: Start
     started: Binding = None
+    tested: Binding = None
 
     @property
     def types(self) -> list[Type]:
         return [v.type for v in self.values]
+
+
+@dataclass(slots=True)
+class Assumed:
+    """What tracing a body has shown of names that it rebinds: `held` ones end each iteration as they began, `full` ones
+    as tiles without absent lanes, `register` ones not as the shared tiles that they began as."""
+
+    held: set[str] = field(default_factory=set)
+    full: set[str] = field(default_factory=set)
+    register: set[str] = field(default_factory=set)
+
+    def learns(self, found: Assumed) -> bool:
+        """Add what was found; whether there was something new in it."""
+        before = len(self.held) + len(self.full) + len(self.register)
+        self.held |= found.held
+        self.full |= found.full
+        self.register |= found.register
+        return len(self.held) + len(self.full) + len(self.register) > before
 
 
 @dataclass(slots=True)
@@ -71,8 +90,7 @@ class Body:
     initial: list[Value]
     handed: list[Value] = field(default_factory=list)
     after: dict[str, Start] = field(default_factory=dict)
-    unchanged: set[str] = field(default_factory=set)
-    widened: set[str] = field(default_factory=set)
+    found: Assumed = field(default_factory=Assumed)
     ended: dict[str, Binding] = field(default_factory=dict)
 
 
@@ -197,21 +215,18 @@ class Loops(Branches):
 
     def _rolled(self, node: ast.For, bounds: Bounds) -> None:
         """A real loop. Traced again where a tile turned out to stay the same object."""
-        held: set[str] = set()
-        full: set[str] = set()
+        assumed = Assumed()
         while True:
             before = self.snapshot()
-            carried = self._carried(node.body, held, full, node.target)
+            carried = self._carried(node.body, assumed, node.target)
             region = Region([bounds.start.type, *(t for c in carried for t in c.types)])
             limits = [bounds.start, bounds.stop, bounds.step]
             For(
                 limits, [], None, [region], self.builder.loc
             )  # gives the region its bounds while it is traced
             body = self._body(node, region, carried, partial(self._next_item, node, region, bounds), 1)
-            if not (body.unchanged - held or body.widened - full):
+            if not assumed.learns(body.found):
                 break
-            held |= body.unchanged
-            full |= body.widened
             self.restore(before)
         names = body.after
         runs = bounds.numbers is not None
@@ -315,7 +330,8 @@ class Loops(Branches):
 
     def _item(self, node: ast.For, item: Any) -> None:
         if isinstance(node.target, ast.Name):
-            self.frame.names[node.target.id] = item
+            is_tile = isinstance(item, Value) and isinstance(item.type, BufType | TileType)
+            self.frame.names[node.target.id] = self.bound(item) if is_tile else item
         else:
             self.assign(node.target, item)
 
@@ -324,11 +340,10 @@ class Loops(Branches):
     def trace_while(self, node: ast.While) -> None:
         if node.orelse:
             raise E.UnsupportedPython(self.location(node.orelse[0]), what="'else' after a loop", help=ELSE)
-        held: set[str] = set()
-        full: set[str] = set()
+        assumed = Assumed()
         while True:
             before = self.snapshot()
-            carried = self._carried(node.body, held, full, None)
+            carried = self._carried(node.body, assumed, None)
             types = [t for c in carried for t in c.types]
             condition, region = Region(types), Region(types)
             test = self._loop_test(node, condition, carried)
@@ -336,10 +351,8 @@ class Loops(Branches):
                 return
             self._check_condition(condition)
             body = self._body(node, region, carried, lambda: None, 0)
-            if not (body.unchanged - held or body.widened - full):
+            if not assumed.learns(body.found):
                 break
-            held |= body.unchanged
-            full |= body.widened
             self.restore(before)
         names = body.after
         self._finish(node, body, runs=test is True)
@@ -366,7 +379,7 @@ class Loops(Branches):
                 for c in carried:
                     own = [next(arguments) for _ in c.values]
                     if c.name in read:
-                        self.frame.names[c.name] = c.start(iter(own))
+                        c.tested = self.frame.names[c.name] = c.start(iter(own))
                 return self.test(node.test)
         finally:
             self.frame.names = before
@@ -427,11 +440,9 @@ class Loops(Branches):
 
     # Carrying --------------------------------------------------------------------------------------------------------
 
-    def _carried(
-        self, body: Sequence[ast.stmt], held: set[str], full: set[str], target: ast.expr | None
-    ) -> list[Carried]:
+    def _carried(self, body: Sequence[ast.stmt], assumed: Assumed, target: ast.expr | None) -> list[Carried]:
         """What the body rebinds and is bound before it. A tile that is only changed in place is not carried. Tiles
-        over the lanes that end a round as `full` ones start as such."""
+        over the lanes that end an iteration as full ones start as such."""
         found = bindings(body)
         names = list(found.order)
         if target is not None:
@@ -439,16 +450,16 @@ class Loops(Branches):
         out: list[Carried] = []
         for name in names:
             before = self.frame.names.get(name, UNBOUND)
-            if isinstance(before, MARKS) or name in held:
+            if isinstance(before, MARKS) or name in assumed.held:
                 continue
             if isinstance(before, Value) and isinstance(before.type, BufType) and name not in found.rebound:
                 continue
-            made = self._entry(name, before, name in full)
+            made = self._entry(name, before, name in assumed.full, name in assumed.register)
             if made is not None:
                 out.append(made)
         return out
 
-    def _entry(self, name: str, x: Binding, full: bool = False) -> Carried | None:
+    def _entry(self, name: str, x: Binding, full: bool = False, register: bool = False) -> Carried | None:
         """How a binding enters a loop; None if control flow cannot carry it."""
         if isinstance(x, LITERALS):
             x = self.builder.value(x)
@@ -456,9 +467,9 @@ class Loops(Branches):
             return Carried(name, x, [x], next)
         if isinstance(x, Value) and isinstance(x.type, BufType):
             value = self.builder.tile(self.handed_over(x), partial=not full)
-            return Carried(name, x, [value], lambda args: self.merged_object(next(args), [x, None]))
+            return Carried(name, x, [value], lambda args: self.merged_object(next(args), [x, None], register))
         if isinstance(x, tuple):
-            parts = [self._entry(name, part, full) for part in x]
+            parts = [self._entry(name, part, full, register) for part in x]
             if any(p is None for p in parts):
                 return None
             known = [p for p in parts if p is not None]
@@ -486,7 +497,7 @@ class Loops(Branches):
         carries = {c.name for c in carried}
         for name in bindings(node.body).rebound - carries:
             known = names.get(name, UNBOUND)
-            if not isinstance(known, MARKS) and not _is_object(known):
+            if not isinstance(known, MARKS) and not is_object(known):
                 names[name] = Conflict(conflict(name, known, known))
         body = Body(region, carried, [v for c in carried for v in c.values])
         self.frame.names = names
@@ -518,14 +529,17 @@ class Loops(Branches):
             position += len(c.values)
             end = ended.get(c.name, UNBOUND)
             if end is c.started and isinstance(end, Value) and isinstance(end.type, BufType):
-                body.unchanged.add(c.name)
+                body.found.held.add(c.name)
             values = self._ending(c, end, body)
             if values is None:
                 body.handed += arguments
                 body.after[c.name] = self._spoiled(node, c, end, arguments)
             else:
                 body.handed += values
-                self._may_be(c.started, end)
+                for started in (c.started, c.tested):
+                    self._may_be(started, end)
+                if self._ends_as_register(c.started, end):
+                    body.found.register.add(c.name)
                 body.after[c.name] = self._ended(c, end)
 
     def _ending(self, c: Carried, end: Binding, body: Body) -> list[Value] | None:
@@ -536,7 +550,7 @@ class Loops(Branches):
         if values is not None and len(values) == len(c.types):
             values = [self.filled(v, t, region) for v, t in zip(values, c.types, strict=True)]
             if any(full_of(t) == v.type != t for v, t in zip(values, c.types, strict=True)):
-                body.widened.add(c.name)
+                body.found.full.add(c.name)
         if values is None or [v.type for v in values] != c.types:
             return None
         return values
@@ -561,8 +575,15 @@ class Loops(Branches):
         if isinstance(started, tuple) and isinstance(end, tuple):
             for one, other in zip(started, end, strict=False):
                 self._may_be(one, other)
-        elif _is_object(started) and _is_object(end) and started in self.merged:
-            self.merged[started][1] = end
+        elif is_object(started) and is_object(end) and started in self.joined.merged:
+            self.joined.merged[started][1] = end
+
+    def _ends_as_register(self, started: Binding, end: Binding) -> bool:
+        """Whether a name of a shared tile, or one in a tuple, ends an iteration as that of another kind of tile."""
+        if isinstance(started, tuple) and isinstance(end, tuple):
+            return any(self._ends_as_register(x, y) for x, y in zip(started, end, strict=False))
+        both = is_object(started) and is_object(end)
+        return both and self.declared_shared(started) and not self.declared_shared(end)
 
     def _ended(self, c: Carried, end: Binding) -> Start:
         """The binding after the loop, from its results."""
@@ -574,8 +595,8 @@ class Loops(Branches):
         made = next(results)
         if not isinstance(made.type, TileType):
             return made
-        handles: list[Value | None] = [x if _is_object(x) else None for x in (before, end)]
-        return self.merged_object(made, handles)
+        sources: list[Value | None] = [x if is_object(x) else None for x in (before, end)]
+        return self.merged_object(made, sources)
 
     def _spoiled(self, node: ast.AST, c: Carried, end: Binding, arguments: Sequence[Value]) -> Start:
         """A name whose end does not fit its start: an error if the next round would see it."""
@@ -672,10 +693,6 @@ class Loops(Branches):
             names[name] = make(results)
         self.frame.names = names
         self._restore_outer(outer)
-
-
-def _is_object(x: Binding) -> TypeGuard[Value]:
-    return isinstance(x, Value) and isinstance(x.type, BufType)
 
 
 def _alike(before: Binding, end: Binding) -> bool:

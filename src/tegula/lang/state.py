@@ -12,9 +12,10 @@ from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError
 from tegula.ir import Region, Value
 from tegula.lang import explain
+from tegula.lang.aliases import Joined
 from tegula.lang.flow import Flow
 from tegula.ops.base import TypeRule
-from tegula.ops.buffer import BufNew
+from tegula.ops.buffer import BufNew, root
 from tegula.ops.builder import LITERALS
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.scalar import Const
@@ -139,7 +140,8 @@ class State:
         self.frame = frame
         self.errors: list[CompileError] = []
         self.objects: set[Value] = set()  # tile objects that a name stands for
-        self.merged: dict[Value, list[Value | None]] = {}  # objects made at joins: what they are on each edge
+        self.joined = Joined()
+        self.named_if: dict[Value, Value] = {}  # objects that a name stands for on some paths: on which
         self.calls: list[object] = []  # functions being inlined
 
     # Places ----------------------------------------------------------------------------------------------------------
@@ -244,14 +246,20 @@ class State:
             return x
         if isinstance(x.type, TileType):
             return self.new_object(x, self.builder.storage.get(x, "register"))
-        if isinstance(x.type, BufType) and x.type.storage == "register" and x in self.objects:
-            made = self.new_object(self.builder.tile(x, partial=True), "register")
-            if x in self.merged:  # on some path it may be a shared tile, which is not copied
-                self.merged[made] = [x]
-            return made
         if isinstance(x.type, BufType):
+            if x in self.named_if:
+                return self.second_name_if(self.named_if[x], x)
+            if x.type.storage == "register" and x in self.objects:
+                return self.second_name(x)
             self.objects.add(x)
         return x
+
+    def second_name(self, x: Value) -> Value:
+        """Another name for a register tile: a copy. On some path the tile may be a shared one, which is not copied."""
+        made = self.new_object(self.builder.tile(x, partial=True), "register")
+        if root(x) in self.joined.merged or root(x) in self.joined.copied:
+            self.joined.copied[made] = x
+        return made
 
     def new_object(self, tile: Value, storage: str) -> Value:
         made = self.builder.one(BufNew, [tile], {"storage": storage})
@@ -261,6 +269,10 @@ class State:
         return made
 
     # Implemented by the layers above ---------------------------------------------------------------------------------
+
+    def second_name_if(self, named: Value, x: Value) -> Value:
+        """A name for a tile that has one already where `named` is true."""
+        raise NotImplementedError
 
     def expr(self, node: ast.expr) -> Any:
         raise NotImplementedError

@@ -14,6 +14,7 @@ from tegula.lang.flow import bindings
 from tegula.lang.roles import RoleTracer
 from tegula.lang.state import BREAK, CONTINUE, FAILED, RESULT, RETURN, LocalFunction, Reported, describe_type
 from tegula.ops.base import TypeRule
+from tegula.ops.buffer import root
 from tegula.ops.builder import LITERALS
 from tegula.ops.debug import Assert
 from tegula.types import ArrayType, BufType, MatType, TileType, VecType, is_element
@@ -102,9 +103,20 @@ class Statements(RoleTracer):
         """Shared tiles leave a function as themselves, others by value."""
         if isinstance(x, tuple):
             return tuple(self._returned(part) for part in x)
+        if isinstance(x, Value) and x in self.named_if:
+            x = self.bound(x)
+            self.objects.discard(x)
         if isinstance(x, Value) and isinstance(x.type, BufType) and x.type.storage == "register":
-            return self.builder.tile(x, partial=True) if x in self.objects else x
+            return self._returned_value(x) if x in self.objects else x
         return x
+
+    def _returned_value(self, x: Value) -> Value:
+        """What a named register tile holds. On some path the tile may be a shared one, which is returned itself."""
+        if root(x) not in self.joined.merged and root(x) not in self.joined.copied:
+            return self.builder.tile(x, partial=True)
+        made = self.second_name(x)
+        self.objects.discard(made)
+        return made
 
     def _Break(self, node: ast.Break) -> None:
         self.frame.names[BREAK] = True

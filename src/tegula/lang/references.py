@@ -1,0 +1,535 @@
+"""Names that stand for one tile or another, as the path decides, made into views of memory that holds all of them.
+
+The tracer copies a tile where paths meet. Where that could be noticed (`aliases.py`), the objects that a name may be
+are put into one buffer, the pool, and the name goes on as a view of it: what paths yield and loops carry is the place
+of its first element there, and which of a few layouts it has, beside the copy, which is dropped if nothing reads it.
+
+An object that a loop makes has several places if names from earlier iterations may still stand for earlier ones; it is
+made in the first place that none of them is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tegula.dataclass import dataclass, field
+from tegula.errors import CompileError, MergedSharedTiles
+from tegula.ir import Op, Region, Value
+from tegula.lang.aliases import VIEWS, Uses, is_shared
+from tegula.ops.buffer import BufNew, BufRead, BufView, BufWrite, buffer_type, root, split_layout
+from tegula.ops.builder import OpBuilder
+from tegula.ops.control import For, If, While, Yield
+from tegula.ops.scalar import Const, Select
+from tegula.ops.tile import TileEmpty, TileFillAbsent, TileMarkPartial
+from tegula.rewrite import clone_op
+from tegula.types import BufType, TileType, int32
+
+CONTROL = (If, For, While)
+MOST_LAYOUTS = 8
+Number: TypeAlias = "int | Value"
+Strides: TypeAlias = "tuple[int, ...]"
+Merged: TypeAlias = "dict[Value, list[Value | None]]"
+
+
+def keep_references(body: Region, merged: Merged, references: set[Value]) -> list[CompileError]:
+    """Make the objects `references`, which joins made, those that they came from. `merged`: what each is on each edge.
+    Errors for views that cannot be told from each other."""
+    if not references:
+        return []
+    try:
+        plan = _Plan(body, merged, references)
+    except _Refused as refused:
+        return [refused.error]
+    _Rewrite(plan).region(body)
+    return []
+
+
+class _Refused(Exception):
+    def __init__(self, op: Op, what: str) -> None:
+        self.error = MergedSharedTiles(op.loc, what=what)
+
+
+@dataclass(slots=True)
+class Slot:
+    """What a branch or loop hands on for references: its k-th result. `sources`: the object or view on each edge, None
+    where it is never read; `layouts`: those that it may have."""
+
+    op: Op
+    k: int
+    objects: list[Value] = field(default_factory=list)
+    sources: list[Value | None] = field(default_factory=lambda: [None, None])
+    layouts: list[Strides] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Place:
+    """Where an object that is not made at a join lies in its pool: `copies` places of `size` elements from `base`."""
+
+    base: int
+    size: int
+    rivals: list[Value]
+
+    @property
+    def copies(self) -> int:
+        return 1 + len(self.rivals)
+
+
+@dataclass(slots=True)
+class Pool:
+    """Objects that one name or another may be. `before`: the op in front of which it is made."""
+
+    dtype: object
+    before: Op
+    attrs: dict[str, object]
+    places: dict[Value, Place] = field(default_factory=dict)
+    size: int = 0
+
+
+class _Plan:
+    """What is to be done: the slots, the pools, the layouts of each reference."""
+
+    def __init__(self, body: Region, merged: Merged, references: set[Value]) -> None:
+        self.slots: dict[tuple[Op, int], Slot] = {}
+        self.slot_of: dict[Value, Slot] = {}
+        for made in references:
+            self._add(made, merged[made])
+        self._bind_new_tiles()
+        self.all = Uses(body)
+        for slot in self.slots.values():
+            for source, edge in zip(slot.sources, _edges(slot.op), strict=True):
+                if source is not None:
+                    self.all.uses[root(source)].append(edge)
+        self.objects = {root(s) for slot in self.slots.values() for s in slot.sources if s is not None}
+        self.objects |= self.slot_of.keys()
+        self.origins = self._origins()
+        self.layouts: dict[Value, list[Strides]] = {}
+        self._lay_out(body)
+        self.pool_of: dict[Value, Pool] = {}
+        for group in self._groups():
+            self._pool(group)
+
+    # What joins hand on ----------------------------------------------------------------------------------------------
+
+    def _add(self, made: Value, sources: Sequence[Value | None]) -> None:
+        op, k = joined(made)
+        slot = self.slots.setdefault((op, k), Slot(op, k))
+        slot.objects.append(made)
+        self.slot_of[made] = slot
+        for edge, source in enumerate(sources):
+            slot.sources[edge] = slot.sources[edge] or source
+
+    def _bind_new_tiles(self) -> None:
+        """Tile values that an edge hands on become objects at its end; so do popped tiles, which joins copy."""
+        for slot in self.slots.values():
+            for edge, (source, at) in enumerate(zip(slot.sources, _edges(slot.op), strict=True)):
+                if source is None or isinstance(root(source).owner, BufNew):
+                    continue
+                first = 0 if isinstance(slot.op, If) or edge == 1 else 3 if isinstance(slot.op, For) else 0
+                tile = at.operands[first + slot.k]
+                made = BufNew(
+                    [tile], BufNew.infer([tile.type], {"storage": "register"}, []), {"storage": "register"}
+                )
+                made.loc = slot.objects[0].owner.loc  # type: ignore[union-attr]
+                made.result.name = slot.objects[0].name
+                region = at.parent
+                assert region is not None
+                region.ops.insert(region.ops.index(at), made)
+                made.parent = region
+                slot.sources[edge] = made.result
+
+    # What each may be ------------------------------------------------------------------------------------------------
+
+    def _origins(self) -> dict[Value, set[Value]]:
+        """For each object the ones, not made at joins, that it may be."""
+        out = {x: set() if x in self.slot_of else {x} for x in self.objects}
+        while True:
+            before = sum(map(len, out.values()))
+            for made, slot in self.slot_of.items():
+                for source in slot.sources:
+                    out[made] |= out[root(source)] if source is not None else set()
+            if sum(map(len, out.values())) == before:
+                return out
+
+    def _lay_out(self, body: Region) -> None:
+        """The layouts that each object and view may have: of each slot until it gets no more."""
+        views = [op for op in body.walk() if isinstance(op, VIEWS) and root(op.result) in self.objects]
+        for x in self.objects - self.slot_of.keys():
+            self.layouts[x] = [packed(buffer_type(x.type).shape)]
+        while True:
+            for made, slot in self.slot_of.items():
+                self.layouts[made] = slot.layouts
+            for op in views:
+                self.layouts[op.result] = [_seen_through(op, s) for s in self.layouts[op.operands[0]]]
+            more = False
+            for slot in self.slots.values():
+                known = [s for x in slot.sources if x is not None for s in self.layouts[x]]
+                new = [s for s in dict.fromkeys(known) if s not in slot.layouts]
+                slot.layouts += new
+                more |= bool(new)
+                if len(slot.layouts) > MOST_LAYOUTS:
+                    name = slot.objects[0].name or "the tile"
+                    raise _Refused(slot.op, f"'{name}' may be a view of too many kinds, as the path decides")
+            if not more:
+                return
+
+    # Where each lies -------------------------------------------------------------------------------------------------
+
+    def _groups(self) -> list[set[Value]]:
+        """Objects that some name may be, together."""
+        group_of = {x: {x} for x in self.objects}
+        for made, slot in self.slot_of.items():
+            for x in {root(s) for s in slot.sources if s is not None}:
+                both = group_of[made] | group_of[x]
+                for member in both:
+                    group_of[member] = both
+        return list({id(g): g for g in group_of.values()}.values())
+
+    def _pool(self, group: set[Value]) -> None:
+        region, before = self._around(group)
+        kinds = [x for x in group if x not in self.slot_of]
+        storage = "shared" if any(map(is_shared, kinds)) else "register"
+        attrs: dict[str, object] = {"storage": storage}
+        if any(x.owner.attrs.get("between_roles") for x in kinds):  # type: ignore[union-attr]
+            attrs["between_roles"] = True
+        pool = Pool(buffer_type(next(iter(group)).type).dtype, before, attrs)
+        for x in sorted(kinds, key=self.all.born):
+            place = Place(pool.size, buffer_type(x.type).tile.size, self._rivals(x, group, region))
+            pool.places[x] = place
+            pool.size += place.size * place.copies
+        for x in group:
+            self.pool_of[x] = pool
+
+    def _around(self, group: set[Value]) -> tuple[Region, Op]:
+        """The innermost region with all that concerns the objects, and the first op there that does."""
+        ops: set[Op] = {self.slot_of[x].op for x in group if x in self.slot_of}
+        for x in group:
+            assert isinstance(x.owner, Op)
+            ops |= {x.owner, *self.all.uses[x]}
+        paths = [_path(op) for op in ops]
+        depth = 0
+        while all(len(p) > depth + 1 for p in paths) and len({p[depth + 1].parent for p in paths}) == 1:
+            depth += 1
+        region = paths[0][depth].parent
+        assert region is not None
+        return region, min((p[depth] for p in paths), key=region.ops.index)
+
+    def _rivals(self, x: Value, group: set[Value], region: Region) -> list[Value]:
+        """Names that may still stand for what this op made in an earlier iteration, when it makes the next one."""
+        assert isinstance(x.owner, Op)
+        around = {at.parent for at in _path(x.owner)}
+        out: list[Value] = []
+        for made in group & self.slot_of.keys():
+            assert isinstance(made.owner, Op)
+            in_reach = made.owner.parent in around and self.all.born(made) < self.all.born(x)
+            if x in self.origins[made] and in_reach and self.all.used_after(x.owner, made):
+                out.append(made)
+        return sorted(out, key=self.all.born)
+
+
+def joined(made: Value) -> tuple[Op, int]:
+    """The branch or loop that an object made at a join comes from, and which of its results it is."""
+    assert isinstance(made.owner, Op)
+    value = made.owner.operands[0]
+    if isinstance(value.owner, Op):
+        return value.owner, value.owner.results.index(value)
+    assert value.owner is not None and value.owner.parent is not None
+    loop = value.owner.parent
+    return loop, value.owner.args.index(value) - (1 if isinstance(loop, For) else 0)
+
+
+def packed(shape: Sequence[int]) -> Strides:
+    """The strides of neighbours in row-major order."""
+    out: list[int] = [1]
+    for n in reversed(shape[1:]):
+        out.insert(0, out[0] * n)
+    return _plain(shape, out)
+
+
+def _plain(shape: Sequence[int], strides: Sequence[int]) -> Strides:
+    return tuple(1 if n == 1 else s for n, s in zip(shape, strides, strict=True))
+
+
+def _seen_through(op: Op, strides: Strides) -> Strides:
+    """The strides of a view of what has these."""
+    shape = buffer_type(op.result.type).shape
+    if isinstance(op, BufView):
+        steps = zip(op.attrs["dims"], op.attrs["steps"], strict=True)
+        return _plain(shape, [strides[d] * step if d >= 0 else 0 for d, step in steps])
+    source = buffer_type(op.operands[0].type).shape
+    made = split_layout([(n, 0, s) for n, s in zip(source, strides, strict=True)], shape)
+    if made is None:
+        name = op.operands[0].name or "the tile"
+        raise _Refused(op, f"'{name}' is a view that has no such shape on some of the paths that lead here")
+    return _plain(shape, [s for _, _, s in made])
+
+
+def _edges(op: Op) -> tuple[Op, Op]:
+    """The ops that hand on what an edge leads to: the branches' yields, or a loop and its body's."""
+    if isinstance(op, If):
+        return op.regions[0].terminator, op.regions[1].terminator
+    return op, op.regions[-1].terminator
+
+
+def _path(op: Op) -> list[Op]:
+    """The op and those that it lies in, the outermost first."""
+    out = [op]
+    while out[-1].parent is not None and out[-1].parent.parent is not None:
+        out.append(out[-1].parent.parent)
+    return out[::-1]
+
+
+@dataclass(slots=True)
+class Reference:
+    """A view of a pool: the place of its first element, and which of the layouts it has."""
+
+    pool: Pool
+    start: Number
+    layout: Number
+    layouts: Sequence[Strides]
+
+
+class _Rewrite:
+    def __init__(self, plan: _Plan) -> None:
+        self.plan = plan
+        self.build = OpBuilder(Region())
+        self.values: dict[Value, Value] = {}
+        self.references: dict[Value, Reference] = {}
+        self.pools: dict[int, Value] = {}
+        self.handed: dict[Value, list[Value]] = {}
+        self.slots: dict[Op, list[Slot]] = {}
+        for slot in plan.slots.values():
+            self.slots.setdefault(slot.op, []).append(slot)
+        self.before: dict[Op, list[Pool]] = {}
+        for pool in {id(p): p for p in plan.pool_of.values()}.values():
+            self.before.setdefault(pool.before, []).append(pool)
+
+    def region(self, region: Region) -> None:
+        outer, old = self.build.region, region.ops
+        region.ops, self.build.region = [], region
+        try:
+            for op in old:
+                self.build.loc = op.loc
+                for pool in self.before.get(op, ()):
+                    self._make(pool)
+                op.operands = [self.values.get(v, v) for v in op.operands]
+                self._op(op, region)
+        finally:
+            self.build.region = outer
+
+    def _make(self, pool: Pool) -> None:
+        empty = self.build.one(TileEmpty, [], {"type": TileType(pool.dtype, (pool.size,))})  # type: ignore[arg-type]
+        self.pools[id(pool)] = self.build.one(BufNew, [empty], pool.attrs)
+
+    def _op(self, op: Op, region: Region) -> None:
+        if isinstance(op, CONTROL):
+            self._control(op)
+        elif isinstance(op, Yield):
+            self._yield(op, region)
+        elif isinstance(op, BufNew) and op.result in self.plan.slot_of:
+            self._joined(op.result)
+        elif isinstance(op, BufNew) and op.result in self.plan.objects:
+            self._new(op)
+        elif isinstance(op, VIEWS) and op.operands[0] in self.references:
+            self._view(op)
+        elif any(v in self.references for v in op.operands):
+            self._access(op)
+        else:
+            for inner in op.regions:
+                self.region(inner)
+            self.build.insert(op)
+
+    # Joins -----------------------------------------------------------------------------------------------------------
+
+    def _control(self, op: Op) -> None:
+        slots = self.slots.get(op, [])
+        if not isinstance(op, If):
+            for slot in slots:
+                op.operands += self._numbers(slot, 0)
+                for inner in op.regions:
+                    inner.args += self._added(
+                        slot, inner, inner.args[slot.k + (1 if isinstance(op, For) else 0)]
+                    )
+        for inner in op.regions:
+            self.region(inner)
+        for slot in slots:
+            op.results += self._added(slot, op, op.results[slot.k])
+        self.build.insert(op)
+
+    def _yield(self, op: Op, region: Region) -> None:
+        parent = region.parent
+        if parent in self.slots and not (isinstance(parent, While) and region is parent.regions[0]):
+            edge = parent.regions.index(region) if isinstance(parent, If) else 1
+            for slot in self.slots[parent]:
+                op.operands += self._numbers(slot, edge)
+        self.build.insert(op)
+
+    def _numbers(self, slot: Slot, edge: int) -> list[Value]:
+        """What an edge hands on for a slot: the start, and the layout as the slot counts them, where it has several."""
+        source = slot.sources[edge]
+        if source is None:
+            numbers: list[Number] = [0, 0]
+        else:
+            at = self.references[source]
+            numbers = [at.start, self._listed(at.layout, [slot.layouts.index(s) for s in at.layouts])]
+        return [self._value(x) for x in numbers[: self._width(slot)]]
+
+    def _width(self, slot: Slot) -> int:
+        return 2 if len(slot.layouts) > 1 else 1
+
+    def _added(self, slot: Slot, owner: Op | Region, by: Value) -> list[Value]:
+        """The values that hand a slot's reference on, beside `by`, which has the copy."""
+        out = [Value(int32, owner) for _ in range(self._width(slot))]
+        self.handed[by] = out
+        return out
+
+    def _joined(self, made: Value) -> None:
+        """An object made at a join: a reference to what was handed on."""
+        assert isinstance(made.owner, Op)
+        slot = self.plan.slot_of[made]
+        start, *layout = self.handed[made.owner.operands[0]]
+        pool = self.plan.pool_of[made]
+        self.references[made] = Reference(pool, start, layout[0] if layout else 0, slot.layouts)
+
+    # Objects and views -----------------------------------------------------------------------------------------------
+
+    def _new(self, op: Op) -> None:
+        """An object is made: its place in the pool is filled."""
+        pool = self.plan.pool_of[op.result]
+        start = self._free(pool, pool.places[op.result])
+        self.references[op.result] = Reference(pool, start, 0, self.plan.layouts[op.result])
+        view, tile = self._shown(op.result), op.operands[0]
+        assert isinstance(tile.type, TileType)
+        self.build.emit(
+            BufWrite, [view, self.build.one(TileFillAbsent, [tile]) if tile.type.partial else tile]
+        )
+
+    def _free(self, pool: Pool, place: Place) -> Number:
+        """The first of an object's places that no rival is in."""
+        b = self.build
+        start: Number = place.base + place.size * (place.copies - 1)
+        for k in reversed(range(place.copies - 1)):
+            low = place.base + place.size * k
+            taken: Value | None = None
+            for rival in place.rivals:
+                at = self._value(self.references[rival].start)
+                inside = b.binary("and", b.compare("ge", at, low), b.compare("lt", at, low + place.size))
+                taken = inside if taken is None else b.binary("or", taken, inside)
+            assert taken is not None
+            start = b.one(Select, [taken, self._value(start), self._value(low)])
+        return start
+
+    def _view(self, op: Op) -> None:
+        source = self.references[op.operands[0]]
+        start = source.start
+        for d, index in enumerate(op.operands[1:] if isinstance(op, BufView) else ()):
+            stride = self._listed(source.layout, [s[d] for s in source.layouts])
+            start = self._plus(start, self._times(index, stride))
+        self.references[op.result] = Reference(
+            source.pool, start, source.layout, self.plan.layouts[op.result]
+        )
+
+    # Uses ------------------------------------------------------------------------------------------------------------
+
+    def _access(self, op: Op) -> None:
+        """An op on references: on what they show, one way for each layout that one of them may have."""
+        several = next(
+            (v for v in op.operands if v in self.references and isinstance(self.references[v].layout, Value)),
+            None,
+        )
+        if several is None:
+            for old, new in zip(op.results, self._direct(op), strict=True):
+                self.values[old] = new
+            return
+        results = self._each(op, several, 0)
+        for old, new in zip(op.results, results, strict=True):
+            new.name = old.name
+            self.values[old] = new
+
+    def _each(self, op: Op, several: Value, k: int) -> list[Value]:
+        """The op where the reference has its k-th layout or a later one."""
+        found = self.references[several]
+        if k == len(found.layouts) - 1:
+            return self._with_layout(op, several, k)
+        this = self.build.compare("eq", found.layout, k)
+        regions = (
+            self._region(lambda: self._with_layout(op, several, k)),
+            self._region(lambda: self._each(op, several, k + 1)),
+        )
+        return self.build.emit(If, [this], None, regions)
+
+    def _region(self, trace: Callable[[], list[Value]]) -> Region:
+        region, outer = Region(), self.build.region
+        self.build.region = region
+        try:
+            self.build.emit(Yield, trace())
+        finally:
+            self.build.region = outer
+        return region
+
+    def _with_layout(self, op: Op, several: Value, k: int) -> list[Value]:
+        found = self.references[several]
+        self.references[several] = Reference(found.pool, found.start, k, found.layouts)
+        try:
+            copy = clone_op(op, {})
+            self._access(copy)
+            return [self.values.pop(v) for v in copy.results]
+        finally:
+            self.references[several] = found
+
+    def _direct(self, op: Op) -> list[Value]:
+        """The op on views of the pools; its results."""
+        b, source = self.build, op.operands[0]
+        partial = isinstance(source.type, BufType) and source.type.partial
+        if isinstance(op, BufRead):
+            tile = b.one(BufRead, [self._shown(source)])
+            return [b.one(TileMarkPartial, [tile]) if partial else tile]
+        if isinstance(op, BufWrite) and partial:
+            op.operands[1] = b.one(TileFillAbsent, [op.operands[1]])
+        op.operands = [self._shown(v) if v in self.references else v for v in op.operands]
+        for inner in op.regions:
+            self.region(inner)
+        return b.insert(op).results
+
+    def _shown(self, x: Value) -> Value:
+        """The part of its pool that a reference stands for."""
+        at = self.references[x]
+        assert isinstance(at.layout, int)
+        shape = buffer_type(x.type).shape
+        attrs = {"shape": shape, "dims": (0,) * len(shape), "steps": at.layouts[at.layout]}
+        view = self.build.one(BufView, [self.pools[id(at.pool)], self._value(at.start)], attrs)
+        view.name = x.name
+        return view
+
+    # Numbers ---------------------------------------------------------------------------------------------------------
+
+    def _value(self, x: Number) -> Value:
+        return x if isinstance(x, Value) else self.build.const(x, int32)
+
+    def _plus(self, a: Number, b: Number) -> Number:
+        if isinstance(a, int) and isinstance(b, int):
+            return a + b
+        return a if b == 0 else b if a == 0 else self.build.binary("add", self._value(a), self._value(b))
+
+    def _times(self, index: Value, stride: Number) -> Number:
+        """index * stride, where the index may be of any integer type."""
+        number = index.owner.attrs["value"] if isinstance(index.owner, Const) else None
+        if isinstance(number, int):
+            index_or_number: Number = number
+        else:
+            index_or_number = self.build.cast(index, int32)
+        if isinstance(index_or_number, int) and isinstance(stride, int):
+            return index_or_number * stride
+        if index_or_number == 0 or stride == 1:
+            return index_or_number
+        return self.build.binary("mul", self._value(index_or_number), self._value(stride))
+
+    def _listed(self, at: Number, numbers: Sequence[int]) -> Number:
+        """numbers[at]."""
+        if isinstance(at, int):
+            return numbers[at]
+        if len(set(numbers)) == 1:
+            return numbers[0]
+        out = self._value(numbers[-1])
+        for k in reversed(range(len(numbers) - 1)):
+            out = self.build.one(Select, [self.build.compare("eq", at, k), self._value(numbers[k]), out])
+        return out
