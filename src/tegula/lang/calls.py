@@ -14,12 +14,22 @@ from tegula import errors as E
 from tegula.dataclass import dataclass
 from tegula.ir import LaunchClass, Region, Value
 from tegula.lang import explain
-from tegula.lang.annotations import ANY, ArrayAnnotation, TileAnnotation, resolve
+from tegula.lang.annotations import ANY, TileAnnotation, resolve
 from tegula.lang.capture import Builtin, Opaque, capture
 from tegula.lang.captures import Captures
-from tegula.lang.definition import NO_DEFAULT, FuncDef, Parameter, PublicFunction, signature_text
+from tegula.lang.definition import FuncDef, PublicFunction, signature_text
 from tegula.lang.derivatives import call_with_derivative, derivative
 from tegula.lang.flow import Flow
+from tegula.lang.overloads import (
+    CALLEE,
+    NO_DEFAULT,
+    Parameter,
+    constant_type,
+    counted,
+    fit,
+    match,
+    ordered,
+)
 from tegula.lang.state import (
     FAILED,
     MARKS,
@@ -50,7 +60,6 @@ from tegula.types import (
     float16,
     float32,
     from_numpy,
-    int32,
     is_element,
 )
 
@@ -419,35 +428,34 @@ class Calls(State):
     def _overload(
         self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
     ) -> tuple[FuncDef, list[Any]]:
-        """The overload whose parameters fit the arguments best."""
+        """The overload whose parameters fit the arguments best; of equally good ones the last."""
         best: tuple[int, FuncDef, list[Any]] | None = None
         problem, culprit, wanted = "", None, None
         for candidate in f.overloads:
             parameters = candidate.definition.parameters
             try:
-                ordered = self._ordered(candidate.name, parameters, args, kwargs)
+                found = self._ordered(candidate.name, parameters, args, kwargs)
             except TypeError as e:
                 problem = problem or str(e)
                 continue
-            costs = [match(p, x) for p, x in zip(parameters, ordered, strict=True)]
-            for p, x, cost in zip(parameters, ordered, costs, strict=True):
-                if cost is None and not problem:
-                    culprit, wanted = x, p.annotation
-                    problem = f"argument '{p.name}' of {f.name} must be {_wanted(p)}, got {describe_type(x)}"
-            if None not in costs:
-                total = sum(c for c in costs if c is not None)
-                if best is None or total < best[0]:
-                    best = (total, candidate, ordered)
+            cost = fit(parameters, [given(x) for x in found], args, kwargs)
+            if cost is not None and (best is None or cost <= best[0]):
+                best = (cost, candidate, found)
+            elif cost is None and not problem:
+                p, culprit = next(
+                    (p, x)
+                    for p, x in zip(parameters, found, strict=True)
+                    if match(p.annotation, given(x)) is None
+                )
+                wanted = p.annotation
+                problem = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(culprit)}"
         if best is not None:
             return best[1], best[2]
         if len(f.overloads) == 1:
             raise TypeRule("", "", "WrongArguments", culprit=culprit, expected=wanted, what=problem)
-        given = signature_text(f.name, [describe_type(x) for x in [*args, *kwargs.values()]])
-        have = "; ".join(
-            signature_text(c.name, [_wanted(p) for p in c.definition.parameters]) for c in f.overloads
-        )
-        help = self._cast_to_fit(f, args, node) or f"defined: {have}"
-        raise E.WrongArguments(self.location(node), help=help, what=f"no overload fits {given}")
+        types = signature_text(f.name, [describe_type(x) for x in [*args, *kwargs.values()]])
+        help = self._cast_to_fit(f, args, node) or f"defined: {signatures(f)}"
+        raise E.WrongArguments(self.location(node), help=help, what=f"no overload fits {types}")
 
     def _cast_to_fit(self, f: FuncDef, args: Sequence[Any], node: ast.AST | None) -> str:
         """The call with the casts that make the first overload of its length fit; "" if casts do not help."""
@@ -462,7 +470,9 @@ class Calls(State):
             wanted = [a for p in parameters if isinstance(a := p.annotation, DType) and not a.is_bool]
             if len(wanted) == len(parameters):
                 parts = [
-                    ast.unparse(n) if match(p, x) is not None else explain.cast_text(n, x, t)
+                    ast.unparse(n)
+                    if match(p.annotation, given(x)) is not None
+                    else explain.cast_text(n, x, t)
                     for n, x, p, t in zip(written, args, parameters, wanted, strict=True)
                 ]
                 return f"cast it: {ast.unparse(node.func)}({', '.join(parts)})"
@@ -472,21 +482,7 @@ class Calls(State):
         self, name: str, parameters: Sequence[Parameter], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[Any]:
         """Arguments in the order of the parameters; TypeError where they do not fit."""
-        if len(args) > len(parameters):
-            raise TypeError(f"{name} takes {counted(len(parameters), 'argument')}, got {len(args)}")
-        known = {p.name for p in parameters[len(args) :]}
-        for key in kwargs:
-            if key not in known:
-                raise TypeError(f"{name} has no parameter '{key}' to give by name")
-        out = list(args)
-        for p in parameters[len(args) :]:
-            if p.name in kwargs:
-                out.append(kwargs[p.name])
-            elif p.default is not NO_DEFAULT:
-                out.append(capture(p.name, p.default, self.builder.loc))
-            else:
-                raise TypeError(f"{name} misses argument '{p.name}'")
-        return out
+        return ordered(name, parameters, args, kwargs, lambda p: capture(p.name, p.default, self.builder.loc))
 
     def _parameters(self, parameters: Sequence[Parameter], args: Sequence[Any]) -> dict[str, Any]:
         names: dict[str, Any] = {RETURN: False}
@@ -521,14 +517,14 @@ class Calls(State):
         finally:
             self.frame = caller
         try:
-            ordered = self._ordered(f.name, parameters, args, kwargs)
+            found = self._ordered(f.name, parameters, args, kwargs)
         except TypeError as e:
             raise E.WrongArguments(self.location(node), what=str(e)) from None
-        for p, x in zip(parameters, ordered, strict=True):
-            if match(p, x) is None:
-                what = f"argument '{p.name}' of {f.name} must be {_wanted(p)}, got {describe_type(x)}"
+        for p, x in zip(parameters, found, strict=True):
+            if match(p.annotation, given(x)) is None:
+                what = f"argument '{p.name}' of {f.name} must be {p.wanted}, got {describe_type(x)}"
                 raise TypeRule("", "", "WrongArguments", culprit=x, expected=p.annotation, what=what)
-        names = self._parameters(parameters, ordered)
+        names = self._parameters(parameters, found)
         outer = f.frame
         frame = Frame(
             outer.source, Flow(f.tree), outer.lookup, names, self.builder.loc, outer, identity=f.tree
@@ -546,7 +542,7 @@ class Calls(State):
                 annotation = ANY if arg.annotation is None else self.annotation(arg.annotation)
             except TypeError as e:
                 raise E.TypeMismatch(self.location(arg), what=str(e)) from None
-            out.append(Parameter(arg.arg, annotation, default))
+            out.append(Parameter(arg.arg, annotation, default, arg in a.kwonlyargs))
         return out
 
     def inline(self, frame: Frame, body: Sequence[ast.stmt], name: str, node: ast.AST | None) -> Any:
@@ -579,11 +575,6 @@ class Calls(State):
         return result
 
 
-def counted(n: int, what: str) -> str:
-    """The number of things in words: `1 argument`, `2 arguments`, `no arguments`."""
-    return f"{n or 'no'} {what}{'' if n == 1 else 's'}"
-
-
 def misfit(
     name: str, function: Callable[..., Any], named: Sequence[str], wrong: TypeError
 ) -> tuple[str, str]:
@@ -601,37 +592,15 @@ def _shown(p: inspect.Parameter) -> str:
     return star + p.name + ("" if p.default is p.empty else f"={default}")
 
 
-def match(p: Parameter, x: Any) -> int | None:
-    """How badly an argument fits a parameter: 0 for the very type; None if it does not."""
-    wanted = p.annotation
-    if wanted is ANY:
-        return 3
-    if is_element(wanted):
-        return _match_element(wanted, x)
-    if isinstance(wanted, ArrayAnnotation | TileAnnotation):
-        return 0 if isinstance(x, Value) and wanted.matches(x.type) else None
-    if isinstance(wanted, type) and isinstance(x, wanted):
-        return 0
-    if not isinstance(wanted, type) or wanted is Callable:
-        return 1 if isinstance(x, FUNCTIONS) else None
-    return None
-
-
-def _match_element(wanted: Any, x: Any) -> int | None:
+def given(x: Any) -> Any:
+    """An argument as `overloads.match` takes it."""
     if isinstance(x, Value):
-        return 0 if x.type == wanted else None
-    if isinstance(x, np.generic):
-        return 0 if from_numpy(x.dtype) == wanted else None
-    if isinstance(x, np.ndarray):
-        return 0
-    if not isinstance(wanted, DType) or not isinstance(x, LITERALS):
-        return None
-    if isinstance(x, bool):
-        return 1 if wanted == bool_ else None
-    if isinstance(x, int):
-        return (1 if wanted == int32 else 2) if wanted.is_int else None
-    return (1 if wanted == float32 else 2) if wanted.is_float else None
+        return x.type
+    if isinstance(x, np.generic | np.ndarray):
+        return constant_type(x)
+    return CALLEE if isinstance(x, FUNCTIONS) else x
 
 
-def _wanted(p: Parameter) -> str:
-    return "anything" if p.annotation is ANY else str(getattr(p.annotation, "__name__", p.annotation))
+def signatures(f: FuncDef) -> str:
+    """The overloads of a function as they are called."""
+    return "; ".join(signature_text(c.name, [p.wanted for p in c.definition.parameters]) for c in f.overloads)

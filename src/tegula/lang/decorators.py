@@ -166,11 +166,13 @@ def kernel(function: Any = None, /, *, source: str | None = None, **options: Any
 
 def func(function: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
     """Make a Python function one that kernels call. Definitions of one name in one scope are overloads, told apart by
-    the types of their parameters; parameters without annotation, or with Any, take every type."""
+    the types of their parameters; parameters without annotation, or with Any, take every type. Where these are the same
+    types, the new definition replaces the earlier one. An object that was made before keeps its meaning."""
     scope = sys._getframe(1)
 
     def wrap(f: Callable[..., Any]) -> FuncDef:
-        return FuncDef(Definition(f, source), _overloads(f, scope))
+        made = Definition(f, source)
+        return FuncDef(made, _earlier(made, scope), id(scope))
 
     return wrap if function is None else wrap(function)
 
@@ -204,18 +206,24 @@ def _check_function(f: object, decorator: str) -> None:
         raise TypeError(f"{decorator} takes a function made with @tg.func, got {f!r}")
 
 
-def _overloads(function: Callable[..., Any], scope: FrameType) -> list[FuncDef]:
-    """The earlier definitions that the new one joins: those of the name in the scope where it is being defined.
+def _earlier(made: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
+    """The definitions that the new one joins: those of the function of that name which the scope has defined so far.
 
-    A definition further up in the file than the last known one starts afresh: the module is being run again."""
+    What the name stands for by another way (a function from elsewhere or from a call of a factory, another function's
+    object) is replaced, as Python does. So is a definition further down in the file, or in another text of the file:
+    the module, the cell or the loop is being run again."""
+    function = made.function
     known = scope.f_locals.get(function.__name__)
     if not isinstance(known, FuncDef):
-        return []
-    last = known.overloads[-1].definition.function.__code__
-    code = function.__code__
+        return ()
+    before = known.definition.function
+    same = before.__globals__ is function.__globals__ and before.__qualname__ == function.__qualname__
+    if not same or (scope.f_locals is not scope.f_globals and known.frame != id(scope)):
+        return ()
+    last, code = before.__code__, function.__code__
     if last.co_filename != code.co_filename or code.co_firstlineno <= last.co_firstlineno:
-        return []
-    return known.overloads
+        return ()
+    return known.definitions
 
 
 def constant(x: T) -> T:

@@ -5,26 +5,15 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from types import FunctionType
 from typing import Any
 
-from tegula.dataclass import dataclass
-from tegula.errors import SourceNotFound, TypeMismatch
-from tegula.lang.annotations import ANY, Annotation, resolve
+from tegula.errors import SourceNotFound, TypeMismatch, WrongArguments
+from tegula.lang.annotations import ANY, resolve
 from tegula.lang.flow import Flow
+from tegula.lang.overloads import Parameter, described, fit, on_the_host, ordered
 from tegula.source import FunctionSource, Location, parse_function
-
-NO_DEFAULT: Any = inspect.Parameter.empty
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A parameter: its name, resolved annotation (ANY where there is none) and default value."""
-
-    name: str
-    annotation: Annotation
-    default: Any = NO_DEFAULT
-
 
 ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to tg.array4d[...], or nothing"
 
@@ -101,10 +90,11 @@ class Definition:
             raise TypeMismatch(
                 self.parameter_location(p.name), what=f"'{p.name}': kernels take no * or ** parameters"
             )
+        by_name = p.kind is p.KEYWORD_ONLY
         if p.annotation is p.empty:
-            return Parameter(p.name, ANY, p.default)
+            return Parameter(p.name, ANY, p.default, by_name)
         try:
-            return Parameter(p.name, resolve(self._evaluated(p.annotation)), p.default)
+            return Parameter(p.name, resolve(self._evaluated(p.annotation)), p.default, by_name)
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
             what = f"the annotation of '{p.name}': {e}"
             raise TypeMismatch(self.parameter_location(p.name), what=what, help=ANNOTATIONS) from e
@@ -149,15 +139,18 @@ class Definition:
 
 
 class FuncDef:
-    """A function that kernels call (`@tg.func`). `overloads` lists all definitions of the name, in source order;
+    """A function that kernels call (`@tg.func`). It never changes what it does: one defined later under the same name
+    is another object, whose `definitions` begin with the `earlier` ones that it joins.
+
     `in_float32`: on 16-bit floats it means its float32 result, rounded once; `gradient`: what gives its derivative;
     `replay`: what runs in its place where gradients need its result again."""
 
-    def __init__(self, definition: Definition, overloads: list[FuncDef] | None = None) -> None:
+    def __init__(self, definition: Definition, earlier: Sequence[FuncDef] = (), frame: int = 0) -> None:
+        """`frame`: what identifies the Python frame that it is defined in."""
         self.definition = definition
         self.name = definition.name
-        self.overloads: list[FuncDef] = overloads if overloads is not None else []
-        self.overloads.append(self)
+        self.definitions: tuple[FuncDef, ...] = (*earlier, self)
+        self.frame = frame
         self.in_float32 = False
         self.gradient: FuncDef | None = None
         self.replay: FuncDef | None = None
@@ -166,9 +159,42 @@ class FuncDef:
         self.__module__ = definition.function.__module__
         self.__wrapped__ = definition.function
 
+    @cached_property
+    def overloads(self) -> tuple[FuncDef, ...]:
+        """The definitions that calls choose from, in source order: of those with parameters of the same types the last.
+        TypeMismatch where an annotation stands for no type."""
+        if len(self.definitions) == 1:
+            return self.definitions
+        last = {tuple(p.annotation for p in f.definition.parameters): f for f in self.definitions}
+        return tuple(f for f in self.definitions if f in last.values())
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Outside kernels: the Python function itself."""
-        return self.definition.function(*args, **kwargs)
+        """Outside kernels: the Python function whose parameters fit the arguments best. WrongArguments where none of
+        several does."""
+        if len(self.definitions) == 1:
+            return self.definition.function(*args, **kwargs)
+        return self._fitting(args, kwargs).definition.function(*args, **kwargs)
+
+    def _fitting(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> FuncDef:
+        best: tuple[int, FuncDef] | None = None
+        for candidate in self.overloads:
+            parameters = candidate.definition.parameters
+            try:
+                found = ordered(candidate.name, parameters, args, kwargs)
+            except TypeError:
+                continue
+            types = [on_the_host(p.annotation, x) for p, x in zip(parameters, found, strict=True)]
+            cost = fit(parameters, types, args, kwargs)
+            if cost is not None and (best is None or cost <= best[0]):
+                best = (cost, candidate)
+        if best is not None:
+            return best[1]
+        types = [*map(described, args), *(f"{key}={described(x)}" for key, x in kwargs.items())]
+        notes = [
+            (f.definition.location, signature_text(f.name, [p.wanted for p in f.definition.parameters]))
+            for f in self.overloads
+        ]
+        raise WrongArguments(None, what=f"no overload fits {signature_text(self.name, types)}", notes=notes)
 
     def __repr__(self) -> str:
         return f"<tegula function {self.name}>"

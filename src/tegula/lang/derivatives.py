@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 def derivative(tracer: Calls, f: FuncDef, chosen: FuncDef) -> FuncDef | None:
     """The function that gives the adjoints of another one's arguments; None where that is differentiated as it is
     written."""
-    if chosen.gradient is not None:
-        return chosen.gradient
-    return tracer.library.get(f"_{f.name}_adjoint") if f is tracer.library.get(f.name) else None
+    if f is tracer.library.get(f.name):
+        return tracer.library.get(f"_{f.name}_adjoint")
+    tracer.captures.attribute(chosen, "gradient")
+    tracer.captures.attribute(chosen, "replay")
+    return chosen.gradient
 
 
 def call_with_derivative(

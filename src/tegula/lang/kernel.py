@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from tegula import errors as E
 from tegula.ir import AccessClass, Kernel, LaunchClass, Region
 from tegula.lang.aliases import blurred_changes
-from tegula.lang.calls import counted
 from tegula.lang.captures import Captures
 from tegula.lang.definition import Definition, FuncDef
+from tegula.lang.overloads import counted
 from tegula.lang.products import wait_for_products
 from tegula.lang.references import keep_references
 from tegula.lang.role_rules import misused_roles

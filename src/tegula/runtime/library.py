@@ -45,8 +45,8 @@ def _functions() -> dict[str, FuncDef]:
 
     made: dict[str, FuncDef] = {}
     for name, overloads in FUNCTIONS.items():
-        known: list[FuncDef] = []
         for function in overloads:
-            made[name] = FuncDef(Definition(function), known)
+            earlier = made[name].definitions if name in made else ()
+            made[name] = FuncDef(Definition(function), earlier)
             made[name].in_float32 = name in SIXTEEN_BIT
     return made

@@ -1,0 +1,192 @@
+"""Which definition of a function fits the arguments of a call, in kernels and in Python."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.dataclass import dataclass
+from tegula.lang.annotations import ANY, Annotation, ArrayAnnotation, TileAnnotation
+from tegula.types import (
+    DTYPES,
+    ArrayType,
+    DType,
+    MatType,
+    Type,
+    VecType,
+    bool_,
+    float32,
+    from_numpy,
+    int32,
+    is_element,
+)
+
+NO_DEFAULT: Any = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter: its name, resolved annotation (ANY where there is none) and default value. `by_name`: it is given by
+    name only."""
+
+    name: str
+    annotation: Annotation
+    default: Any = NO_DEFAULT
+    by_name: bool = False
+
+    @property
+    def wanted(self) -> str:
+        """What it takes, as messages say it."""
+        if self.annotation is ANY:
+            return "anything"
+        return str(getattr(self.annotation, "__name__", self.annotation))
+
+
+def counted(n: int, what: str) -> str:
+    """The number of things in words: `1 argument`, `2 arguments`, `no arguments`."""
+    return f"{n or 'no'} {what}{'' if n == 1 else 's'}"
+
+
+def ordered(
+    name: str,
+    parameters: Sequence[Parameter],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    default: Callable[[Parameter], Any] = lambda p: p.default,
+) -> list[Any]:
+    """Arguments in the order of the parameters; TypeError where they do not fit. `default` gives the value of a
+    parameter that is left out and has one."""
+    places = [p for p in parameters if not p.by_name]
+    if len(args) > len(places):
+        raise TypeError(f"{name} takes {counted(len(places), 'argument')}, got {len(args)}")
+    given = {p.name: x for p, x in zip(places, args, strict=False)}
+    known = {p.name for p in parameters}
+    for key in kwargs:
+        if key not in known or key in given:
+            what = f"is given '{key}' twice" if key in given else f"has no parameter '{key}' to give by name"
+            raise TypeError(f"{name} {what}")
+    out: list[Any] = []
+    for p in parameters:
+        if p.name in given or p.name in kwargs:
+            out.append(given[p.name] if p.name in given else kwargs[p.name])
+        elif p.default is not NO_DEFAULT:
+            out.append(default(p))
+        else:
+            raise TypeError(f"{name} misses argument '{p.name}'")
+    return out
+
+
+class Callee:
+    """What stands for any function when arguments are compared with parameters."""
+
+
+CALLEE = Callee()
+EXACT, LITERAL, WIDER_LITERAL, GENERIC, OUT_OF_RANGE = range(5)
+"""How badly an argument fits: the very type, a literal of the type that literals have by themselves, one of another
+type of its kind, a parameter of any type, a literal that the type does not hold."""
+
+
+def match(wanted: Annotation, x: Any) -> int | None:
+    """How badly an argument fits an annotation; None if it does not.
+
+    `x`: the type of a value, CALLEE for a function, a Python number or another constant for itself."""
+    if wanted is ANY:
+        return GENERIC
+    if is_element(wanted):
+        return _match_element(wanted, x)
+    if isinstance(wanted, ArrayAnnotation | TileAnnotation):
+        return EXACT if wanted.matches(x) else None
+    if isinstance(wanted, type) and not isinstance(x, Callee) and isinstance(x, wanted):
+        return EXACT
+    if not isinstance(wanted, type) or wanted is Callable:
+        return LITERAL if isinstance(x, Callee) else None
+    return None
+
+
+def _match_element(wanted: Any, x: Any) -> int | None:
+    if is_element(x):
+        return EXACT if x == wanted else None
+    if not isinstance(wanted, DType) or not isinstance(x, bool | int | float):
+        return None
+    if isinstance(x, bool):
+        return LITERAL if wanted == bool_ else None
+    if isinstance(x, int):
+        if not wanted.is_int:
+            return None
+        low, width = (-(1 << (wanted.bits - 1)) if wanted.is_signed else 0), 1 << wanted.bits
+        return (LITERAL if wanted == int32 else WIDER_LITERAL) + (
+            0 if low <= x < low + width else OUT_OF_RANGE
+        )
+    return (LITERAL if wanted == float32 else WIDER_LITERAL) if wanted.is_float else None
+
+
+def constant_type(x: np.generic | np.ndarray) -> Type | None:
+    """What a NumPy number, or an array of one or two dimensions as a vector or matrix, is in kernels; None if
+    nothing."""
+    try:
+        scalar = from_numpy(x.dtype)
+    except ValueError:
+        return None
+    if isinstance(x, np.generic) or x.ndim == 0:
+        return scalar
+    return VecType(x.shape[0], scalar) if x.ndim == 1 else MatType(*x.shape, scalar) if x.ndim == 2 else None
+
+
+def fit(
+    parameters: Sequence[Parameter], types: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> int | None:
+    """How badly the arguments of a call fit parameters; None if they do not. `types`: them and the defaults, in the
+    order of the parameters, as `match` takes them. Which defaults are used does not count."""
+    places = [p.name for p in parameters if not p.by_name]
+    given = {*places[: len(args)], *kwargs}
+    total = 0
+    for p, x in zip(parameters, types, strict=True):
+        cost = match(p.annotation, x)
+        if cost is None:
+            return None
+        total += cost if p.name in given else 0
+    return total
+
+
+# Calls in Python ------------------------------------------------------------------------------------------------------
+
+
+def on_the_host(wanted: Annotation, x: Any) -> Any:
+    """An argument of a call in Python, as `match` takes it for that annotation. Arrays of NumPy are vectors and
+    matrices, or arrays where those are asked for."""
+    if isinstance(x, np.generic):  # first, because NumPy's float64 is one of Python's floats
+        return constant_type(x)
+    if x is None or isinstance(x, bool | int | float | str):
+        return x
+    dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
+    if dtype is not None and shape is not None:
+        element = dtype if is_element(dtype) else DTYPES.get(str(dtype).rpartition(".")[2])
+        if isinstance(wanted, ArrayAnnotation) and element is not None:
+            return ArrayType(element, len(shape))
+        return constant_type(x) if isinstance(x, np.ndarray) else x
+    return CALLEE if callable(x) and not isinstance(wanted, type) else x
+
+
+def described(x: Any) -> str:
+    """An argument of a call in Python, as messages name its type."""
+    dtype, shape = getattr(x, "dtype", None), getattr(x, "shape", None)
+    if isinstance(x, np.generic) or dtype is None or shape is None:
+        return type(x).__name__
+    return f"array{len(shape)}d[{dtype}]"
+
+
+__all__ = [
+    "CALLEE",
+    "NO_DEFAULT",
+    "Parameter",
+    "constant_type",
+    "counted",
+    "described",
+    "fit",
+    "match",
+    "on_the_host",
+    "ordered",
+]

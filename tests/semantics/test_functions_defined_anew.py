@@ -1,0 +1,112 @@
+"""Functions under names that come to mean others: an object means itself, a name what it is bound to at the launch."""
+
+from __future__ import annotations
+
+from random import Random
+
+import function_programs as F
+import pytest
+
+import tegula as tg
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("start", [0])
+def test_programs_mean_what_python_means(start):
+    _compare(range(start, start + 6))
+
+
+@pytest.mark.slow
+@pytest.mark.cpu
+@pytest.mark.parametrize("start", range(100, 1100, 100))
+def test_many_programs_mean_what_python_means(start):
+    _compare(range(start, start + 100))
+
+
+def _compare(seeds):
+    for seed, cells in F.programs(seeds):
+        text = "\n# next cell\n".join(cells)
+        assert F.run(cells, seed) == F.expected(cells, seed), f"seed {seed}:\n{text}"
+
+
+# Overloads ------------------------------------------------------------------------------------------------------------
+
+TYPES = {
+    "float": "tg.float32(1.5)",
+    "int": "tg.int32(3)",
+    "tg.float64": "tg.float64(2.5)",
+    "tg.int64": "tg.int64(4)",
+    "bool": "True",
+}
+
+
+def _meant(definitions, given):
+    """The number of the definition that a call means: the last of those with the fewest parameters of any type."""
+    last = {tuple(types): k for k, (types, _) in enumerate(definitions)}
+    fits = [
+        (sum(t is None for t in types[: len(given)]), -k)
+        for k, (types, required) in enumerate(definitions)
+        if last[tuple(types)] == k and required <= len(given) <= len(types)
+        if all(t in (None, x) for t, x in zip(types, given, strict=False))
+    ]
+    return -min(fits)[1] if fits else None
+
+
+def _overloads(random):
+    """Definitions as their types, None for any, and how many of their parameters have no default; and their text."""
+    definitions, lines = [], []
+    for k in range(random.randint(2, 6)):
+        types = [random.choice([*TYPES, None]) for _ in range(random.randint(1, 2))]
+        required = random.randint(1, len(types))
+        definitions.append((types, required))
+        shown = [
+            f"a{n}" + (f": {t}" if t else "") + ("" if n < required else f" = {TYPES[t or 'float']}")
+            for n, t in enumerate(types)
+        ]
+        lines += ["@tg.func", f"def f({', '.join(shown)}):", f"    return {k}"]
+    return definitions, lines
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("seed", range(6))
+def test_the_overload_that_fits_best_is_called_in_kernels_and_in_python(seed):
+    random = Random(seed)
+    definitions, lines = _overloads(random)
+    names = F.cell([*lines], f"<overloads {seed}>", {"tg": tg})
+    calls = [[random.choice([*TYPES]) for _ in range(random.randint(1, 2))] for _ in range(8)]
+    good = [c for c in calls if _meant(definitions, c) is not None]
+    texts = [f"f({', '.join(TYPES[t] for t in given)})" for given in good]
+    body = [f"    out[{n}] = {text}" for n, text in enumerate(texts)]
+    kernel = ["@tg.kernel", "def k(out: tg.array1d[int]):", *body, "    return"]
+    names = F.cell(kernel, f"<kernel {seed}>", names)
+    out = tg.zeros(9, dtype=int)
+    tg.launch(names["k"], 1, outputs=[out], block_dim=1)
+    wanted = [_meant(definitions, given) for given in good]
+    assert out.numpy().tolist()[: len(good)] == wanted, "\n".join([*lines, *texts])
+    assert [eval(text, names) for text in texts] == wanted, "\n".join([*lines, *texts])
+    for given in calls:
+        if given not in good and len(names["f"].definitions) > 1:
+            with pytest.raises(tg.CompileError, match="no overload fits"):
+                names["f"](*(eval(TYPES[t], names) for t in given))
+
+
+def test_a_gradient_defined_anew_is_seen():
+    names = F.cell(
+        [
+            *("@tg.func", "def f(x: float):", "    return x * x"),
+            *("@tg.kernel", "def k(a: tg.array1d[float], out: tg.array1d[float]):", "    out[0] = f(a[0])"),
+        ],
+        "<gradient>",
+        {"tg": tg},
+    )
+    found = []
+    for slope in (None, 5.0, 7.0):
+        if slope is not None:
+            rule = ["@tg.func_grad(f)", "def rule(x: float, s: float):", f"    tg.adjoint[x] += {slope} * s"]
+            F.cell(rule, f"<rule {slope}>", names)
+        a, out = tg.array([3.0], dtype=float, requires_grad=True), tg.zeros(1, requires_grad=True)
+        with tg.Tape() as tape:
+            tg.launch(names["k"], 1, inputs=[a], outputs=[out], block_dim=1)
+        tape.backward(loss=out)
+        found.append(float(a.grad.numpy()[0]))
+    assert found == [6.0, 5.0, 7.0]
