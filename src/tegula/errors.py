@@ -166,10 +166,10 @@ class UnsupportedCapture(CompileError):
 
 
 class SourceNotFound(CompileError):
-    """A kernel whose text Python does not keep."""
+    """A kernel whose text Python does not keep, or has no longer."""
 
     CODE = "source-not-found"
-    MESSAGE = "the source of {name} is not available"
+    MESSAGE = "{what}"
     HELP = "define it in a file or notebook, or give its text: @tg.kernel(source=...)"
 
 

@@ -3,19 +3,84 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import linecache
-import textwrap
-from collections.abc import Callable
+import os
+import time
+import tokenize
+from collections.abc import Mapping
+from typing import Any
 
 from tegula.dataclass import dataclass, field
+
+# A file changed twice within a tick of the file system's clock keeps its times: younger files are read again.
+SETTLED_NS = 50 * 10**6
+
+
+class Text:
+    """One version of a file, of a notebook cell or of the like: its lines, with their newlines. Two of one file are the
+    same object if their lines are equal. `changed_ns`: when a file was changed last, by the file system's clock."""
+
+    __slots__ = ("changed_ns", "file", "lines")
+
+    def __init__(self, file: str, lines: list[str], changed_ns: int | None = None) -> None:
+        self.file = file
+        self.lines = lines
+        self.changed_ns = changed_ns
+
+
+_latest: dict[str, tuple[object, Text]] = {}
+_versions: dict[str, list[Text]] = {}
+
+
+def versions(file: str) -> list[Text]:
+    """The texts of a file that were met so far, the latest first."""
+    return _versions.get(file, [])[::-1]
+
+
+def text_now(file: str, module: Mapping[str, Any]) -> Text | None:
+    """What a file holds now, or what Python remembers of text that is in no file (`module`: the names of the module
+    that it is of); None where there is nothing. A file is read again only if it has changed."""
+    remembered = linecache.cache.get(file)
+    if remembered is not None and len(remembered) == 4 and remembered[1] is None:
+        return _noted(file, id(remembered[2]), remembered[2])
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        lines = linecache.getlines(file, dict(module) if "__loader__" in module else None)
+        return _noted(file, None, lines) if lines else None
+    changed = max(status.st_mtime_ns, status.st_ctime_ns)
+    stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_dev, status.st_ino)
+    known = _latest.get(file)
+    if known is not None and known[0] == stamp:
+        return known[1]
+    settled = changed < time.time_ns() - SETTLED_NS
+    try:
+        with tokenize.open(file) as stream:
+            lines = stream.readlines()
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return None
+    return _noted(file, stamp if settled else None, lines, changed)
+
+
+def _noted(file: str, stamp: object, lines: list[str], changed_ns: int | None = None) -> Text:
+    """The version of a file with these lines, which is its latest as long as the stamp is the same."""
+    known = _versions.setdefault(file, [])
+    found = next((text for text in known if text.lines is lines or text.lines == lines), None)
+    if found is None:
+        found = Text(file, lines, changed_ns)
+    else:
+        known.remove(found)
+    known.append(found)
+    _latest[file] = (stamp, found) if stamp is not None else (object(), found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
     """A place in a user's file: 1-based line, 0-based column as Python's ast counts, and where it was inlined.
 
-    `subject`: what stands there, as error messages call it: the name of a called function, or an operator."""
+    `subject`: what stands there, as error messages call it: the name of a called function, or an operator. `written`:
+    the text that was compiled, which the file may no longer hold."""
 
     file: str
     line: int
@@ -24,12 +89,15 @@ class Location:
     function: str = ""
     caller: Location | None = None
     subject: str = field(default="", compare=False)
+    written: Text | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column + 1}"
 
     def text(self) -> str:
         """The source line, without its newline; empty where the source is gone."""
+        if self.written is not None:
+            return line_of(self.written, self.line)
         return linecache.getline(self.file, self.line).rstrip("\n")
 
     def chain(self) -> list[Location]:
@@ -45,23 +113,31 @@ class Location:
 UNKNOWN = Location("<unknown>", 0)
 
 
+def line_of(text: Text, line: int) -> str:
+    """A line, counted from 1, without its newline; empty outside."""
+    return text.lines[line - 1].rstrip("\n") if 0 < line <= len(text.lines) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionSource:
-    """The parsed definition of a Python function."""
+    """The parsed definition of a Python function. Its lines come `above` lines later in the text than in the tree."""
 
     tree: ast.FunctionDef
-    file: str
+    text: Text
     name: str
-    first_line: int
-    indent: int
+    above: int
+
+    @property
+    def file(self) -> str:
+        return self.text.file
 
     def location(self, node: ast.AST, caller: Location | None = None) -> Location:
-        line = getattr(node, "lineno", 1) + self.first_line - 1
-        column = getattr(node, "col_offset", 0) + self.indent
+        line = getattr(node, "lineno", 1) + self.above
+        column = getattr(node, "col_offset", 0)
         end = getattr(node, "end_col_offset", column) or column
-        same_line = getattr(node, "end_lineno", None) == getattr(node, "lineno", None)
-        end = end + self.indent if same_line else len(linecache.getline(self.file, line).rstrip())
-        return Location(self.file, line, column, end, self.name, caller, subject_of(node))
+        if getattr(node, "end_lineno", None) != getattr(node, "lineno", None):
+            end = len(line_of(self.text, line).rstrip())
+        return Location(self.file, line, column, end, self.name, caller, subject_of(node), self.text)
 
 
 _OPERATORS: dict[type[ast.AST], str] = {
@@ -81,25 +157,3 @@ def subject_of(node: ast.AST) -> str:
     if isinstance(node, ast.BinOp | ast.UnaryOp | ast.BoolOp):
         return f"'{_OPERATORS[type(node.op)]}'"
     return f"'{_OPERATORS[type(node.op)]}='" if isinstance(node, ast.AugAssign) else ""
-
-
-def parse_function(function: Callable[..., object], source: str | None = None) -> FunctionSource:
-    """Parse a Python function's definition.
-
-    `source` is the text of the definition where Python does not keep it (exec); OSError if it cannot be found."""
-    code = function.__code__
-    file = code.co_filename
-    if source is None:
-        lines, first = inspect.getsourcelines(function)
-        text = "".join(lines)
-    else:
-        text, first = source, 1
-        file = f"<source of {function.__name__}>"
-        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    dedented = textwrap.dedent(text)
-    stripped = text.split("\n", 1)[0]
-    indent = len(stripped) - len(stripped.lstrip())
-    for node in ast.parse(dedented).body:
-        if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
-            return FunctionSource(node, file, function.__name__, first, indent)
-    raise OSError(f"the source of {function.__name__} does not hold its definition")

@@ -85,7 +85,7 @@ def test_a_step_of_0_fails_the_launch_on_the_cpu(leaves: str) -> None:
         "    for i in range(0, 4, step):\n"
         f"        if a[i] > 0.0:\n            {leaves}\n"
     )
-    public = tg.kernel(source=k.definition._text)(k.definition.function)
+    public = tg.kernel(source=k.definition.text)(k.definition.function)
     with pytest.raises(tg.KernelAssertion, match=r"the step of range\(0, 4, step\) must not be 0"):
         tg.launch(public, dim=1, inputs=[tg.zeros(4), 0], block_dim=1)
 

@@ -221,7 +221,8 @@ def _earlier(made: Definition, scope: FrameType) -> tuple[FuncDef, ...]:
     if not same or (scope.f_locals is not scope.f_globals and known.frame != id(scope)):
         return ()
     last, code = before.__code__, function.__code__
-    if last.co_filename != code.co_filename or code.co_firstlineno <= last.co_firstlineno:
+    again = known.definition.written is not made.written or code.co_firstlineno <= last.co_firstlineno
+    if last.co_filename != code.co_filename or again:
         return ()
     return known.definitions
 

@@ -5,28 +5,37 @@ from __future__ import annotations
 import builtins
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
-from types import FunctionType
+from functools import cache, cached_property
+from types import CodeType, FunctionType
 from typing import Any
 
 from tegula.errors import SourceNotFound, TypeMismatch, WrongArguments
 from tegula.lang.annotations import ANY, resolve
 from tegula.lang.flow import Flow
 from tegula.lang.overloads import Parameter, described, fit, on_the_host, ordered
-from tegula.source import FunctionSource, Location, parse_function
+from tegula.lang.written import Changed, given_text, parsed, text_of, trusted
+from tegula.source import FunctionSource, Location, Text
 
+CHANGED = (
+    "the file has changed since Python read it: import it again, or start Python again; for a function made with exec, "
+    "give its text: @tg.kernel(source=...)"
+)
+INNERMOST = "put @tg.kernel or @tg.func below other decorators: a function that another one wraps is not seen"
 ANNOTATIONS = "annotate with a scalar, vector or matrix type, tg.array1d[...] to tg.array4d[...], or nothing"
 
 
 class Definition:
-    """A Python function, parsed when first needed. `source`: its text, where Python does not keep it; `constants`:
-    values that variables which it sees have in the place of their own, by name."""
+    """A Python function as it is when it is decorated; parsed when first needed. `source`: its text, where Python does
+    not keep it; `constants`: values that variables which it sees have in the place of their own, by name; `written`:
+    the text of its file, where that is known; `library`: it is one of Tegula's own, whose files nobody changes."""
 
     def __init__(
         self,
         function: Callable[..., Any],
         source: str | None = None,
         constants: Mapping[str, Any] | None = None,
+        written: Text | None = None,
+        library: bool = False,
     ) -> None:
         if not isinstance(function, FunctionType):
             raise TypeError(f"expected a function, got {function!r}")
@@ -35,19 +44,33 @@ class Definition:
         self.function = function
         self.name = function.__name__
         self.constants = constants or {}
-        self._text = source
+        self.text = source
+        self.library = library
+        known = written is not None or source is not None or library
+        self.written = written if known else text_of(function)
         self._source: FunctionSource | None = None
         self._flow: Flow | None = None
         self._parameters: list[Parameter] | None = None
+        self._annotations = self._annotations_now()
 
     @property
     def source(self) -> FunctionSource:
-        """The parsed source; SourceNotFound if Python does not have it."""
+        """The parsed source; SourceNotFound if Python does not have it, or has that of another function."""
         if self._source is None:
             try:
-                self._source = parse_function(self.function, self._text)
-            except (OSError, SyntaxError) as e:
-                raise SourceNotFound(self.location, name=self.name) from e
+                if self.text is not None:
+                    self._source = given_text(self.function, self.text)
+                elif self.library:
+                    self._source = trusted(self.function)
+                else:
+                    self._source = parsed(self.function, self.written)
+            except Changed:
+                what = f"the text of {self.name} is not what Python compiled it from"
+                help = CHANGED if self.text is None else "give source= the text of this very function"
+                raise SourceNotFound(self.location, help=help, what=what) from None
+            except OSError:
+                what = f"the source of {self.name} is not available"
+                raise SourceNotFound(self.location, what=what) from None
         return self._source
 
     @property
@@ -81,28 +104,41 @@ class Definition:
     def parameters(self) -> list[Parameter]:
         """The parameters; TypeMismatch where an annotation stands for no type."""
         if self._parameters is None:
-            signature = inspect.signature(self.function)
+            signature = inspect.signature(self.function, follow_wrapped=False)
             self._parameters = [self._parameter(p) for p in signature.parameters.values()]
         return self._parameters
 
     def _parameter(self, p: inspect.Parameter) -> Parameter:
         if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            raise TypeMismatch(
-                self.parameter_location(p.name), what=f"'{p.name}': kernels take no * or ** parameters"
-            )
+            what = f"'{p.name}': kernels take no * or ** parameters"
+            help = INNERMOST if hasattr(self.function, "__wrapped__") else ""
+            raise TypeMismatch(self.parameter_location(p.name), what=what, help=help)
         by_name = p.kind is p.KEYWORD_ONLY
-        if p.annotation is p.empty:
+        annotation = self._annotations.get(p.name, p.annotation)
+        if annotation is p.empty:
             return Parameter(p.name, ANY, p.default, by_name)
         try:
-            return Parameter(p.name, resolve(self._evaluated(p.annotation)), p.default, by_name)
+            return Parameter(p.name, resolve(self._evaluated(annotation)), p.default, by_name)
         except (TypeError, NameError, AttributeError, SyntaxError) as e:
             what = f"the annotation of '{p.name}': {e}"
             raise TypeMismatch(self.parameter_location(p.name), what=what, help=ANNOTATIONS) from e
 
+    def _annotations_now(self) -> dict[str, Any]:
+        """What annotations that are strings mean at the decoration, as others do. Names that are bound later only are
+        left to the first launch."""
+        found: dict[str, Any] = {}
+        try:
+            for name, annotation in self.function.__annotations__.items():
+                if isinstance(annotation, str):
+                    found[name] = self._evaluated(annotation)
+        except Exception:  # the first launch reports what is wrong for good
+            pass
+        return found
+
     def _evaluated(self, annotation: object) -> object:
         """Annotations are strings under `from __future__ import annotations`, and where they are quoted."""
         while isinstance(annotation, str):
-            annotation = eval(annotation, self.function.__globals__, self.closure())
+            annotation = eval(_compiled(annotation), self.function.__globals__, self.closure())
         return annotation
 
     def closure(self) -> dict[str, Any]:
@@ -119,7 +155,7 @@ class Definition:
 
     def with_constants(self, constants: Mapping[str, Any]) -> Definition:
         """The same function where these variables have these values, also in the functions that it calls."""
-        return Definition(self.function, self._text, {**self.constants, **constants})
+        return Definition(self.function, self.text, {**self.constants, **constants}, self.written)
 
     def variable(self, name: str) -> tuple[int, str]:
         """Which variable a free name is: equal for functions that share it."""
@@ -213,6 +249,11 @@ class PublicFunction:
 
     def __repr__(self) -> str:
         return f"<tegula function {self.name}>"
+
+
+@cache
+def _compiled(annotation: str) -> CodeType:
+    return compile(annotation.strip(), "<annotation>", "eval")
 
 
 def signature_text(name: str, types: Sequence[object]) -> str:

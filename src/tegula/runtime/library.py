@@ -47,6 +47,6 @@ def _functions() -> dict[str, FuncDef]:
     for name, overloads in FUNCTIONS.items():
         for function in overloads:
             earlier = made[name].definitions if name in made else ()
-            made[name] = FuncDef(Definition(function), earlier)
+            made[name] = FuncDef(Definition(function, library=True), earlier)
             made[name].in_float32 = name in SIXTEEN_BIT
     return made

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 from tegula.dataclass import dataclass
-from tegula.errors import TuningError
+from tegula.errors import SourceNotFound, TuningError
 from tegula.lang.definition import FuncDef
 from tegula.runtime.kernel import Kernel
 from tegula.types import DType
@@ -135,7 +136,10 @@ def _made(function: Callable[..., Any], values: Values) -> Candidate:
 def source_of(made_of: Any) -> str:
     """The text of a kernel or of the function around it; where Python does not keep it, its name."""
     if isinstance(made_of, Kernel):
-        made_of = made_of.definition.function
+        try:
+            return ast.unparse(made_of.definition.source.tree)
+        except SourceNotFound:
+            return made_of.name
     try:
         return inspect.getsource(inspect.unwrap(getattr(made_of, "func", made_of)))
     except (OSError, TypeError):

@@ -1,0 +1,251 @@
+"""The text that a Python function was compiled from, found again and checked against its code.
+
+Files change while a program runs, and code is compiled under names that stand for other files: text is taken only if
+compiling it gives the function's code, or code that an import hook made of that."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import dis
+import inspect
+import linecache
+import sys
+import time
+import tokenize
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from tegula.source import FunctionSource, Text, text_now, versions
+
+BEGIN_NS = time.time_ns()
+"""Files that have not changed since then hold what modules were made from, whatever import hooks made of it."""
+FUTURE = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+KINDS = (
+    inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+)  # fmt: skip
+
+
+class Changed(OSError):
+    """There is text, but not that of the function."""
+
+
+def given_text(function: FunctionType, source: str) -> FunctionSource:
+    """The definition in text that a user gives. OSError if it holds another one."""
+    text = Text(f"<source of {function.__name__}>", source.splitlines(keepends=True))
+    linecache.cache[text.file] = (len(source), None, text.lines, text.file)
+    for found in _everywhere(text, function.__code__):
+        if compiled_from(found, function):
+            return found
+    raise Changed(function.__name__)
+
+
+def text_of(function: FunctionType) -> Text | None:
+    """The text that a function's file holds now, kept for when it is parsed."""
+    return text_now(function.__code__.co_filename, function.__globals__)
+
+
+def parsed(function: FunctionType, text: Text | None) -> FunctionSource:
+    """The definition of a function. `text`: what its file held when the function was decorated; where that is not what
+    it was compiled from, other versions of the file are tried. OSError if none is; Changed if there are others."""
+    code = function.__code__
+    tried: list[Text] = []
+    for candidate in _candidates(function, text):
+        if candidate is None or candidate in tried:
+            continue
+        tried.append(candidate)
+        for found in _at_its_place(candidate, code):
+            if compiled_from(found, function):
+                return found
+    for candidate in tried:
+        for found in _everywhere(candidate, code):
+            if compiled_from(found, function, instrumented=False):
+                return found
+    raise Changed(code.co_filename) if tried else OSError(code.co_filename)
+
+
+def trusted(function: FunctionType) -> FunctionSource:
+    """The definition that stands where a function of Tegula's own does. OSError if there is none."""
+    text = text_of(function)
+    found = None if text is None else next(_at_its_place(text, function.__code__), None)
+    if found is None:
+        raise OSError(function.__code__.co_filename)
+    return found
+
+
+def _candidates(function: FunctionType, text: Text | None) -> Iterator[Text | None]:
+    file = function.__code__.co_filename
+    yield text
+    yield text_of(function)
+    yield from versions(file)
+    if file == "<string>" and "-c" in sys.orig_argv[:-1]:
+        yield Text(file, sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(keepends=True))
+
+
+def _at_its_place(text: Text, code: CodeType) -> Iterator[FunctionSource]:
+    """The definition that begins where the function does, if there is one of its name."""
+    lines = text.lines[code.co_firstlineno - 1 :]
+    if not lines:
+        return
+    indented = lines[0][:1] in " \t\f"
+    try:
+        block = "".join(inspect.getblock(lines))
+        body = ast.parse("if 1:\n" + block if indented else block).body
+    except (SyntaxError, tokenize.TokenError, ValueError):
+        return
+    first: Any = body[0].body[0] if indented and body else body[0] if body else None  # type: ignore[attr-defined]
+    if isinstance(first, ast.FunctionDef) and first.name == code.co_name:
+        yield FunctionSource(first, text, code.co_name, code.co_firstlineno - 1 - indented)
+
+
+def _everywhere(text: Text, code: CodeType) -> Iterator[FunctionSource]:
+    """All definitions of the function's name."""
+    whole = "".join(text.lines)
+    first = next((line for line in text.lines if line.strip() and line.lstrip()[0] != "#"), "")
+    indented = first[:1] in " \t\f"
+    try:
+        tree = ast.parse("if 1:\n" + whole if indented else whole)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            yield FunctionSource(node, text, code.co_name, -int(indented))
+
+
+# Text and code --------------------------------------------------------------------------------------------------------
+
+
+def compiled_from(source: FunctionSource, function: FunctionType, instrumented: bool = True) -> bool:
+    """Whether a function was compiled from a definition. `instrumented`: or from what an import hook made of it."""
+    code = function.__code__
+    modules = [n for n, x in function.__globals__.items() if isinstance(x, ModuleType)]
+    try:
+        made = _compiled(source, code, modules)
+    except (SyntaxError, ValueError):
+        return False
+    if made is None:
+        return False
+    if _meaning(made) == _meaning(code) or _meaning(made, _operations) == _meaning(code, _operations):
+        return True
+    if not instrumented or made.co_varnames[: _parameters(made)] != code.co_varnames[: _parameters(code)]:
+        return False
+    if any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
+        return _equal_but_for_asserts(source.tree, made, code)
+    changed = source.text.changed_ns
+    return changed is not None and changed < BEGIN_NS
+
+
+def _parameters(code: CodeType) -> int:
+    return code.co_argcount + code.co_kwonlyargcount
+
+
+def _first_line(tree: ast.FunctionDef) -> int:
+    return min([tree.lineno, *(d.lineno for d in tree.decorator_list)])
+
+
+def _compiled(source: FunctionSource, code: CodeType, modules: Sequence[str]) -> CodeType | None:
+    """The code of a definition inside a function, and a class if the function is of one, that bind its free names.
+    `modules`: names that stand for modules, calls of whose attributes are compiled in another way."""
+    tree, above = source.tree, source.above
+    assert tree.end_lineno is not None
+    block = "".join(source.text.lines[_first_line(tree) - 1 + above : tree.end_lineno + above])
+    indent = block[: len(block) - len(block.lstrip(" \t\f"))]
+    owner = code.co_qualname.split(".")[-2:-1]
+    bound = "".join(f"{name} = " for name in code.co_freevars) + "None"
+    path = ["outer"] if indent else []
+    if owner and owner[0] != "<locals>" and len(indent) > 1:
+        path.append(owner[0])
+        block = f"def outer():\n{indent[:1]}{bound}\n{indent[:1]}class {owner[0]}:\n{block}"
+    elif indent:
+        block = f"def outer():\n{indent}{bound}\n{block}"
+    imports = "".join(f"import {name}\n" for name in modules if name.isidentifier())
+    made = compile(imports + block, code.co_filename, "exec", flags=code.co_flags & FUTURE, dont_inherit=True)
+    for name in (*path, tree.name):
+        made = next((c for c in made.co_consts if isinstance(c, CodeType) and c.co_name == name), None)
+        if made is None:
+            return None
+    return made
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _nested(constant)
+
+
+def _meaning(code: CodeType, body: Callable[[CodeType], Any] = attrgetter("co_code")) -> tuple[Any, ...]:
+    """What code does, without where it was written. `body`: its instructions, by which two are compared."""
+    return (
+        *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags & KINDS),
+        *(body(code), code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars),
+        *(_constant(x, body) for x in code.co_consts),
+    )
+
+
+def _operations(code: CodeType) -> list[tuple[str, Any]]:
+    """The instructions without what depends on whether a name is of an import: how its attributes are called."""
+    kept = [
+        op
+        for op in dis.get_instructions(code)
+        if op.opname not in ("PUSH_NULL", "EXTENDED_ARG", "CACHE", "NOP")
+    ]
+    starts = [op.offset for op in kept]
+    found: list[tuple[str, Any]] = []
+    for op in kept:
+        jumps = op.opcode in dis.hasjrel or op.opcode in dis.hasjabs
+        value = (
+            bisect_left(starts, op.argval)
+            if jumps
+            else "code"
+            if isinstance(op.argval, CodeType)
+            else op.argval
+        )
+        found.append((op.opname.replace("LOAD_METHOD", "LOAD_ATTR"), repr(value)))
+    return found
+
+
+def _constant(x: Any, body: Callable[[CodeType], Any]) -> Any:
+    if isinstance(x, CodeType):
+        return _meaning(x, body)
+    if isinstance(x, tuple):
+        return (tuple, *(_constant(part, body) for part in x))
+    return (frozenset, x) if isinstance(x, frozenset) else (type(x), repr(x))
+
+
+def _equal_but_for_asserts(tree: ast.FunctionDef, made: CodeType, code: CodeType) -> bool:
+    """Whether all lines without an assert do the same, where a hook has written asserts anew (pytest's)."""
+    asserts = {
+        line - tree.lineno
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Assert)
+        for line in range(n.lineno, (n.end_lineno or n.lineno) + 1)
+    }
+    first = _first_line(tree) - tree.lineno
+    return _lines(made, first, asserts) == _lines(code, first, asserts)
+
+
+def _lines(code: CodeType, first: int, without: set[int]) -> dict[int, list[Any]]:
+    """What the lines of a function read, write and compute, each once, by their distance to the `def`."""
+    found: dict[int, dict[Any, None]] = {}
+    for each in (code, *_nested(code)):
+        line = 0
+        for op in dis.get_instructions(each):
+            line = op.starts_line if type(op.starts_line) is int else getattr(op, "line_number", line) or line
+            at = line - code.co_firstlineno + first
+            values = op.argval if isinstance(op.argval, tuple) else (op.argval,)
+            if at in without or op.opcode in dis.hasjrel or op.opcode in dis.hasjabs:
+                continue
+            if op.opname.startswith(("BINARY_OP", "COMPARE_OP", "UNARY")):
+                found.setdefault(at, {})[op.opname, op.argrepr] = None
+            elif op.opname.startswith(("LOAD", "STORE")):
+                found.setdefault(at, {}).update(dict.fromkeys(map(repr, filter(_told_apart, values))))
+    return {at: list(words) for at, words in found.items() if words}
+
+
+def _told_apart(x: Any) -> bool:
+    return x is not None and not isinstance(x, CodeType)

@@ -1,0 +1,216 @@
+"""A kernel is what Python compiled: files that change between its decoration and its launch do not change it."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import subprocess
+import sys
+from random import Random
+from types import ModuleType, SimpleNamespace
+
+import function_programs as F
+import numpy as np
+import pytest
+
+import tegula as tg
+
+pytestmark = pytest.mark.cpu
+
+
+def _text(random: Random) -> str:
+    """A module of kernels k0 to k3, in any order and layout, and of a factory."""
+    parts = []
+    for k in random.sample(range(4), 4):
+        a, b = random.randint(1, 9), random.randint(1, 9)
+        terms = [f"n * {a}.0", f"h{k}(n)", "float(LEVEL)"]
+        random.shuffle(terms)
+        sign = random.choice("+-")
+        body = [f"    out[0] = {terms[0]} {sign} {terms[1]} {sign} {terms[2]}"]
+        if random.random() < 0.4:
+            body.insert(0, '    """Text\nat the left."""')
+        if random.random() < 0.4:
+            body.insert(0, "# a comment at the left")
+        if random.random() < 0.4:
+            body += [
+                "    if n > 3.0:",
+                f"        out[0] += {b}.0",
+                *["    out[0] *= 2.0"] * random.randint(0, 1),
+            ]
+        function = [f"@tg.func\ndef h{k}(x: float):", f"    return x {random.choice('+-*')} {b}.0"]
+        kernel = [f"@tg.kernel\ndef k{k}(out: tg.array1d[float], n: float):", *body]
+        parts += ["\n".join(function), "\n".join(kernel)]
+    inner = [
+        "    @tg.kernel",
+        "    def made(out: tg.array1d[float], n: float):",
+        f"        out[0] = n * s + {b}.0",
+    ]
+    parts.append("\n".join(["def make(s):", *inner, "    return made"]))
+    lines = [""] * random.randint(0, 3) + ["# note"] * random.randint(0, 2)
+    return "\n".join(["import tegula as tg", *lines, f"LEVEL = {a}", *parts]) + "\n"
+
+
+def _loaded(path, name="edited") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    module.__loader__.get_code = lambda _: compile(path.read_text(), str(path), "exec")  # no stale pyc
+    spec.loader.exec_module(module)
+    return module
+
+
+def _plain(text: str, path) -> dict:
+    plain = SimpleNamespace(func=lambda f: f, kernel=lambda f: f, array1d={float: None})
+    names = {"tg": plain}
+    exec(compile(text.replace("import tegula as tg", ""), "<oracle>", "exec"), names)
+    return names
+
+
+def _launched(kernel, n: float) -> float:
+    out = tg.zeros(1)
+    tg.launch(kernel, 1, inputs=[out, n], block_dim=1)
+    return float(out.numpy()[0])
+
+
+def _called(function, n: float) -> float:
+    out = np.zeros(1, np.float32)
+    function(out, n)
+    return float(out[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_text_at_the_decoration_counts(seed, tmp_path):
+    _edited(seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(100, 500, 100))
+def test_the_text_at_many_decorations_counts(start, tmp_path):
+    for seed in range(start, start + 100):
+        _edited(seed, tmp_path)
+
+
+def _edited(seed: int, folder) -> None:
+    random = Random(seed)
+    path = folder / f"edited{seed}.py"
+    known = []
+    for _ in range(3):
+        text = _text(random)
+        path.write_text(text)
+        known.append((_loaded(path), text))
+    for _ in range(random.randint(0, 2)):
+        path.write_text(_text(random))
+    if random.random() < 0.3:
+        path.unlink()
+    for module, text in random.sample(known, 3):
+        plain = _plain(text, path)
+        for k in range(4):
+            wanted = _called(plain[f"k{k}"], 5.0)
+            assert _launched(getattr(module, f"k{k}"), 5.0) == wanted, f"seed {seed} k{k}:\n{text}"
+        assert _launched(module.make(3.0), 5.0) == _called(plain["make"](3.0), 5.0), f"seed {seed}:\n{text}"
+
+
+TWO = """import tegula as tg
+def make():
+    @tg.kernel
+    def k(out: tg.array1d[float], n: float):
+        out[0] = {}
+    return k
+"""
+
+
+def test_a_factory_whose_file_was_edited_before_it_is_called_is_refused(tmp_path):
+    path = tmp_path / "factory.py"
+    path.write_text(TWO.format("n + 1.0"))
+    module = _loaded(path)
+    path.write_text(TWO.format("n + 2.0"))
+    with pytest.raises(tg.CompileError, match="not what Python compiled it from"):
+        _launched(module.make(), 1.0)
+    path.write_text("# moved\n\n\n" + TWO.format("n + 1.0"))
+    assert _launched(module.make(), 1.0) == 2.0
+
+
+def test_code_that_only_has_the_name_of_a_file_is_not_that_file(tmp_path):
+    path = tmp_path / "template.py"
+    path.write_text(TWO.format("n + 1.0"))
+    names: dict = {}
+    exec(compile(TWO.format("n - 1.0"), str(path), "exec"), names)
+    with pytest.raises(tg.CompileError, match="not what Python compiled it from"):
+        _launched(names["make"](), 1.0)
+
+
+def test_the_text_that_is_given_must_be_that_of_the_function():
+    text = "def k(out: tg.array1d[float], n: float):\n    out[0] = n + 1.0\n"
+    names: dict = {"tg": tg}
+    exec(text, names)
+    assert _launched(tg.kernel(source=text)(names["k"]), 1.0) == 2.0
+    with pytest.raises(tg.CompileError, match="not what Python compiled it from"):
+        _launched(tg.kernel(source=text.replace("1.0", "2.0"))(names["k"]), 1.0)
+
+
+def test_errors_show_the_text_that_was_compiled(tmp_path):
+    path = tmp_path / "wrong.py"
+    path.write_text(TWO.format("n + missing"))
+    kernel = _loaded(path).make()
+    path.write_text("# something else\n" * 9)
+    with pytest.raises(tg.CompileError) as error:
+        _launched(kernel, 1.0)
+    assert "out[0] = n + missing" in str(error.value)
+
+
+def test_cells_of_one_name_are_told_apart():
+    made = []
+    for sign in "+-*":
+        cell = TWO.format(f"n {sign} 3.0").split("\n")
+        made.append(F.cell(cell, "<cell of one name>", {})["make"]())
+    assert [_launched(k, 5.0) for k in made] == [8.0, 2.0, 15.0]
+
+
+class Owner:
+    __level = 2.0
+
+    @staticmethod
+    @tg.kernel
+    def in_a_class(out: tg.array1d[float], n: float):
+        out[0] = n * 2.0
+
+
+def test_kernels_in_classes_and_under_other_names():
+    assert _launched(Owner.in_a_class, 2.0) == 4.0
+
+    def renamed(out: tg.array1d[float], n: float):
+        assert n > 0.0, "written anew by pytest"
+        out[0] = n * 3.0
+
+    renamed.__name__ = "another"
+    assert _launched(tg.kernel(renamed), 2.0) == 6.0
+
+
+def test_annotations_mean_what_they_mean_at_the_decoration():
+    cell = ["from __future__ import annotations", "made = []", "for T in (float, int):", "    @tg.kernel"]
+    cell += ["    def k(out: tg.array1d[T]):", "        out[0] = out[0] + out[0]", "    made.append(k)"]
+    for kernel, dtype in zip(F.cell(cell, "<annotations>", {"tg": tg})["made"], (float, int), strict=True):
+        out = tg.full(1, 3, dtype=dtype)
+        tg.launch(kernel, 1, inputs=[out])
+        assert out.numpy().tolist() == [6]
+
+
+def test_a_wrapped_function_is_not_taken_for_what_it_wraps():
+    def k(out: tg.array1d[float]):
+        out[0] = 1.0
+
+    @tg.kernel
+    @functools.wraps(k)
+    def wrapper(*args, **kwargs):
+        return k(*args, **kwargs)
+
+    with pytest.raises(tg.CompileError, match="put @tg.kernel or @tg.func below other decorators"):
+        tg.launch(wrapper, 1, inputs=[tg.zeros(1)])
+
+
+def test_a_kernel_of_the_command_line(tmp_path):
+    text = TWO.format("n + 1.0") + (
+        "out = tg.zeros(1)\ntg.launch(make(), 1, inputs=[out, 1.0], block_dim=1)\nprint(out.numpy()[0])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=os.environ)
+    assert done.stdout.strip() == "2.0", done.stderr
