@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import tegula as tg
 from tegula.backend import tools
 from tegula.backend.cache import HEADER, Cache, Entry, directory
 
@@ -60,6 +61,46 @@ def test_a_changed_bit_is_a_miss(store, at, bit):
     assert store.get("a") is None
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=8)
+@given(
+    names=st.lists(st.text("abc0", min_size=1, max_size=4), min_size=2, max_size=5, unique=True),
+    seed=st.randoms(),
+)
+def test_an_entry_under_another_name_is_a_miss(store, names, seed):
+    """However files are copied over each other, a name gives what was put under it, or nothing."""
+    for k, name in enumerate(names):
+        store.put(name, Entry({"k": k}, bytes([k])))
+    contents = {name: (store.path / name).read_bytes() for name in names}
+    for name in names:
+        came_from = seed.choice(names)
+        (store.path / name).write_bytes(contents[came_from])
+        found = store.get(name)
+        assert found is None if came_from != name else found.metadata["k"] == names.index(name)
+
+
+def test_kernels_whose_entries_were_exchanged_are_compiled_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(tg.config, "kernel_cache_dir", str(tmp_path / "exchanged"))
+    entries, kernels = [], {}
+    for number in (1.0, 2.0):
+        names = {"tg": tg}
+        text = f"def k(out: tg.array1d[float]):\n    out[0] = {number}\n"
+        exec(text, names)
+        kernels[number] = tg.kernel(source=text)(names["k"])
+        tg.launch(kernels[number], 1, outputs=[tg.zeros(1)])
+        entries.append({*Cache(tmp_path / "exchanged").entries()})
+    (second,) = entries[1] - entries[0]
+    for first in entries[0]:
+        contents = second.read_bytes()
+        second.write_bytes(first.read_bytes())
+        for number, kernel in kernels.items():
+            kernel.unload()
+            out = tg.zeros(1)
+            tg.launch(kernel, 1, outputs=[out])
+            assert out.numpy()[0] == number
+            assert kernel.compiled[0].from_cache == (number == 1.0)
+        assert second.read_bytes() == contents
+
+
 def test_other_things_in_the_directory(store):
     store.path.mkdir(parents=True)
     (store.path / "folder").mkdir()
@@ -88,6 +129,7 @@ def test_readers_never_see_half_an_entry(store):
     store.put("a", Entry({"n": 0}, b""))
     text = f"""
 from pathlib import Path
+import tegula as tg
 from tegula.backend import tools
 from tegula.backend.cache import Cache, Entry
 store = Cache(Path({str(store.path)!r}))
@@ -232,7 +274,11 @@ def test_a_damaged_memo_is_made_anew(tmp_path, monkeypatch):
     root = tree(tmp_path / "one")
     good = digests(tmp_path, root)
     (memo,) = (tmp_path / "memos").iterdir()
-    for bad in (b"", b"x" * 64, memo.read_bytes()[:40]):
+    other = tree(tmp_path / "other")
+    (other / "more.py").write_text("x = 1")
+    tools._remembered(tmp_path / "others", other)
+    (elsewhere,) = (tmp_path / "others").iterdir()
+    for bad in (b"", b"x" * 64, memo.read_bytes()[:40], elsewhere.read_bytes()):
         memo.write_bytes(bad)
         assert digests(tmp_path, root) == good
 

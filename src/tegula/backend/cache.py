@@ -1,4 +1,4 @@
-"""Compiled kernels on disk. An entry is one file: a header with a checksum, JSON, machine code."""
+"""Compiled kernels on disk. An entry is one file: a header with a checksum, the key, JSON, machine code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tegula.backend.tools import MEMO, llvmlite_version, sources_digest
 from tegula.dataclass import dataclass
 
 # What the bytes of an entry mean; changes with the layout below.
-MAGIC = b"TGLC0001"
-HEADER = struct.Struct("<8s32sQQ")
+MAGIC = b"TGLC0002"
+HEADER = struct.Struct("<8s32sQQQ")
 LIMIT = 512 << 20
 # Seconds after which a use is noted again, after which a file that was never finished is removed, and after which a
 # digest of Tegula's sources is.
@@ -42,7 +42,8 @@ def directory(configured: str | None = None) -> Path:
 class Cache:
     """Entries in one directory; safe for several processes at once.
 
-    A damaged entry is as good as none. A directory that cannot be read or written makes every look-up a miss."""
+    A damaged entry is as good as none, and so is one that lies under another name than it was put under. A directory
+    that cannot be read or written makes every look-up a miss."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,13 +57,13 @@ class Cache:
         return digest.hexdigest()
 
     def get(self, name: str) -> Entry | None:
-        """The entry, or None if there is none or it is damaged."""
+        """The entry that was put under this name, or None if there is none or it is damaged."""
         path = self.path / name
         try:
             data = path.read_bytes()
         except OSError:
             return None
-        entry = _decode(data)
+        entry = _decode(data, name)
         if entry is not None:
             _note_use(path)
         return entry
@@ -71,7 +72,7 @@ class Cache:
         """Write an entry whole or not at all. A directory that cannot be written leaves the cache as it is.
 
         TypeError if the metadata is not JSON."""
-        data = _encode(entry)
+        data = _encode(entry, name)
         temporary = self.path / f".new-{os.getpid()}-{os.urandom(8).hex()}"
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -119,20 +120,23 @@ class Cache:
         return len(found)
 
 
-def _encode(entry: Entry) -> bytes:
-    text = json.dumps(entry.metadata).encode()
-    body = text + entry.code
-    return HEADER.pack(MAGIC, hashlib.sha256(body).digest(), len(text), len(entry.code)) + body
+def _encode(entry: Entry, name: str) -> bytes:
+    key, text = name.encode(), json.dumps(entry.metadata).encode()
+    body = key + text + entry.code
+    checksum = hashlib.sha256(body).digest()
+    return HEADER.pack(MAGIC, checksum, len(key), len(text), len(entry.code)) + body
 
 
-def _decode(data: bytes) -> Entry | None:
+def _decode(data: bytes, name: str) -> Entry | None:
     if len(data) < HEADER.size:
         return None
-    magic, checksum, text_size, code_size = HEADER.unpack_from(data)
+    magic, checksum, key_size, text_size, code_size = HEADER.unpack_from(data)
     body = data[HEADER.size :]
-    if magic != MAGIC or len(body) != text_size + code_size or hashlib.sha256(body).digest() != checksum:
+    whole = len(body) == key_size + text_size + code_size and hashlib.sha256(body).digest() == checksum
+    if magic != MAGIC or not whole or body[:key_size] != name.encode():
         return None
-    return Entry(json.loads(body[:text_size]), body[text_size:])
+    code_at = key_size + text_size
+    return Entry(json.loads(body[key_size:code_at]), body[code_at:])
 
 
 def _note_use(path: Path) -> None:

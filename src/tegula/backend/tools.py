@@ -37,12 +37,17 @@ def _remembered(memos: Path, root: Path) -> bytes:
         data = memo.read_bytes()
     except OSError:
         data = b""
-    if len(data) == 64 and hashlib.sha256(data[:32]).digest() == data[32:]:
+    if len(data) == 64 and _bound(memo, data[:32]) == data[32:]:
         return data[:32]
     digest = _contents(root, [path for path, _ in files])
     if max((s.st_ctime_ns for _, s in files), default=0) < time.time_ns() - SETTLED_NS:
-        _write(memo, digest + hashlib.sha256(digest).digest())
+        _write(memo, digest + _bound(memo, digest))
     return digest
+
+
+def _bound(memo: Path, digest: bytes) -> bytes:
+    """A checksum of what a memo says, which is wrong under another name."""
+    return hashlib.sha256(memo.name.encode() + digest).digest()
 
 
 def _files(directory: str) -> Iterator[tuple[str, os.stat_result]]:
