@@ -7,28 +7,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from tegula.dataclass import dataclass
-from tegula.ir import Op, Value
+from tegula.ir import Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.base import PUBLIC, TypeRule, element, require
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe, is_slice, is_tuple
-from tegula.ops.control import For
 from tegula.ops.convert import Cast
-from tegula.ops.lane import Tid
+from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.tile import TileExtract, TileGather, TileSlice
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
 from tegula.types import (
     ArrayType,
     BufType,
-    DType,
     ElementType,
     MatType,
     TileType,
     VecType,
     element_shape,
     int32,
-    int64,
     scalar_of,
 )
 
@@ -142,9 +139,11 @@ class KernelBuilder(OpBuilder):
             require(-n <= i < n, f"index {i} is outside a dimension of {n}")
             return self.const(i % n, int32)
         value = self.index(i)
-        if nonnegative(value):
+        if IntegerRanges().nonnegative(value):
             return value
         t = element(value.type)
+        if scalar_of(t).bits < 32:
+            value, t = self.one(Cast, [value], {"to": int32}), int32
         negative = self.one(S.Cmp, [value, self.const(0, t)], {"pred": "lt"})
         return self.one(S.Select, [negative, self.one(S.Add, [value, self.const(n, t)]), value])
 
@@ -343,37 +342,6 @@ class KernelBuilder(OpBuilder):
 
 def describe_tile(t: TileType | BufType) -> str:
     return str(t.tile if isinstance(t, BufType) else t)
-
-
-def nonnegative(value: Value) -> bool:
-    """Whether an integer is known to be 0 or more (thread indices, loop counters going up, sums of such)."""
-    t = value.type
-    if isinstance(t, DType) and t.kind == "u":
-        return True
-    owner = value.owner
-    if not isinstance(owner, Op):
-        loop = owner.parent if owner is not None else None
-        if not isinstance(loop, For) or owner is None or owner.args[0] is not value:
-            return False
-        step = loop.operands[2].owner
-        return nonnegative(loop.operands[0]) and isinstance(step, S.Const) and step.attrs["value"] > 0
-    if isinstance(owner, Tid):
-        return True
-    if isinstance(owner, S.Const):
-        return owner.attrs["value"] >= 0
-    if isinstance(owner, ArrayShape):
-        return True
-    if isinstance(owner, Cast):
-        source, to = scalar_of(element(owner.operands[0].type)), owner.attrs["to"]
-        return (
-            source.is_int
-            and to in (int32, int64)
-            and to.bits >= source.bits
-            and nonnegative(owner.operands[0])
-        )
-    if isinstance(owner, S.Add | S.Mul | S.Div | S.FloorDiv | S.Mod | S.Min | S.Shr):
-        return all(nonnegative(x) for x in owner.operands)
-    return False
 
 
 def _array_part(t: ArrayType, index: Sequence[Operand]) -> TypeRule:

@@ -9,7 +9,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops.buffer import BufExchange, BufGet, BufReshape, BufSet, BufUpdate, BufView
 from tegula.ops.control import For, If
 from tegula.ops.convert import Cast
-from tegula.ops.indexing import nonnegative
+from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.lane import LaneIndex, Lanes, Tid
 from tegula.ops.roles import WARP, Roles
 from tegula.ops.scalar import Add, Cmp, Const, Mul, Neg, Sub
@@ -218,7 +218,7 @@ def _disjoint(far: Access, near: Access) -> bool:
 
 
 def _apart(far: Value, near: Value, access: Access) -> bool:
-    if not nonnegative(near):
+    if not IntegerRanges().nonnegative(near):
         return False
     step = _difference(far, near)
     return any(_difference(bound, near_index) == ({}, 0) for bound, near_index in _bounds(access, near, step))

@@ -11,19 +11,18 @@ from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import Elementwise, TileOp
 from tegula.ops.control import For, While
 from tegula.ops.convert import Bitcast, Cast
-from tegula.ops.indexing import nonnegative
-from tegula.ops.scalar import Add, Cmp, Const, Div, FloorDiv, Fma, Max, Min, Mod, Mul, Select, Shr, Sub
+from tegula.ops.integer_ranges import IntegerRanges
+from tegula.ops.scalar import Add, Cmp, Const, Div, FloorDiv, Fma, Max, Mul, Select, Sub
 from tegula.ops.tile import TileArange, TileMap, TilePermute, TileSlice
 from tegula.rewrite import carried_slots, erase_dead, replace
 from tegula.types import DType, TileType, Type, to_numpy
 
 FOLDED = (Elementwise, Cast, Bitcast, Select)
-KEEP_SIGN = (Add, Mul, Div, FloorDiv, Mod, Min, Shr)
 
 
 def simplify(kernel: Kernel) -> None:
     """Rewrite the kernel in place."""
-    _Simplifier().region(kernel.body, {})
+    _Simplifier(IntegerRanges(kernel.launch)).region(kernel.body, {})
     erase_dead(kernel)
     if _narrow_maps(kernel) + _fix_carried(kernel):
         erase_dead(kernel)
@@ -73,8 +72,9 @@ def _same_tile(op: Op, kept: list[int]) -> bool:
 
 
 class _Simplifier:
-    def __init__(self) -> None:
+    def __init__(self, ranges: IntegerRanges) -> None:
         self.mapping: dict[Value, Value] = {}
+        self.ranges = ranges
 
     def region(self, region: Region, seen: dict[Any, Op]) -> None:
         """`seen` holds the pure ops that dominate this region, by what they compute."""
@@ -105,9 +105,9 @@ class _Simplifier:
             self.mapping[old] = new
 
     def _folded(self, op: Op, kept: list[Op]) -> Value | None:
-        if isinstance(op, Select) and _is_wrap(op):
+        if isinstance(op, Select) and self._is_wrap(op):
             return op.operands[2]
-        same = _unchanged(op)
+        same = self._unchanged(op)
         if same is not None:
             return same
         if isinstance(op, TileSlice | TilePermute):
@@ -123,6 +123,36 @@ class _Simplifier:
         made.parent = op.parent
         kept.append(made)
         return made.result
+
+    def _unchanged(self, op: Op) -> Value | None:
+        """The operand that an op on integers gives back."""
+        if (
+            len(op.operands) != 2
+            or not isinstance(op.operands[0].type, DType)
+            or not op.operands[0].type.is_int
+        ):
+            return None
+        first, second = op.operands
+        if type(op) in NEUTRAL and _number(second) == NEUTRAL[type(op)]:
+            return first
+        if isinstance(op, Add | Mul) and _number(first) == NEUTRAL[type(op)]:
+            return second
+        limit = _number(second)
+        if isinstance(op, Max) and limit is not None and limit <= self.ranges.of(first)[0]:
+            return first
+        return None
+
+    def _is_wrap(self, op: Op) -> bool:
+        """`i + n if i < 0 else i` for an i that is never negative."""
+        condition, _, index = op.operands
+        compared = condition.owner
+        if (
+            not isinstance(compared, Cmp)
+            or compared.attrs["pred"] != "lt"
+            or compared.operands[0] is not index
+        ):
+            return False
+        return _number(compared.operands[1]) == 0 and self.ranges.nonnegative(index)
 
 
 def _known_inside(op: Op, seen: dict[Any, Op]) -> dict[Any, Op]:
@@ -157,21 +187,6 @@ NEUTRAL: dict[type[Op], int] = {Add: 0, Sub: 0, Mul: 1, Div: 1, FloorDiv: 1}
 """What an integer's second operand is where the result is the first."""
 
 
-def _unchanged(op: Op) -> Value | None:
-    """The operand that an op on integers gives back."""
-    if len(op.operands) != 2 or not isinstance(op.operands[0].type, DType) or not op.operands[0].type.is_int:
-        return None
-    first, second = op.operands
-    if type(op) in NEUTRAL and _number(second) == NEUTRAL[type(op)]:
-        return first
-    if isinstance(op, Add | Mul) and _number(first) == NEUTRAL[type(op)]:
-        return second
-    limit = _number(second)
-    if isinstance(op, Max) and limit is not None and limit <= 0 and never_negative(first):
-        return first
-    return None
-
-
 def _number(value: Value) -> int | None:
     return value.owner.attrs["value"] if isinstance(value.owner, Const) else None
 
@@ -187,37 +202,3 @@ def _key(op: Op) -> Any:
 def _exact(value: Any) -> Any:
     """0.0 and -0.0, 1 and 1.0 and True are different constants."""
     return (type(value).__name__, repr(value)) if not isinstance(value, Type) else str(value)
-
-
-def _is_wrap(op: Op) -> bool:
-    """`i + n if i < 0 else i` for an i that is never negative."""
-    condition = op.operands[0].owner
-    index = op.operands[2]
-    if (
-        not isinstance(condition, Cmp)
-        or condition.attrs["pred"] != "lt"
-        or condition.operands[0] is not index
-    ):
-        return False
-    zero = condition.operands[1].owner
-    return isinstance(zero, Const) and zero.attrs["value"] == 0 and never_negative(index)
-
-
-def never_negative(value: Value, assumed: frozenset[Value] = frozenset()) -> bool:
-    """`nonnegative`, and by induction for values carried round loops."""
-    if value in assumed or nonnegative(value):
-        return True
-    owner = value.owner
-    if isinstance(owner, Region):
-        loop = owner.parent
-        k = owner.args.index(value)
-        if isinstance(loop, While):
-            first, last = loop.operands[k], loop.regions[1].terminator.operands[k]
-            known = assumed | {r.args[k] for r in loop.regions}
-        elif isinstance(loop, For) and k > 0:
-            first, last = loop.operands[2 + k], loop.regions[0].terminator.operands[k - 1]
-            known = assumed | {value}
-        else:
-            return False
-        return never_negative(first, assumed) and never_negative(last, known)
-    return isinstance(owner, KEEP_SIGN) and all(never_negative(v, assumed) for v in owner.operands)

@@ -9,12 +9,14 @@ from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, Value
 from tegula.ops.array import ArrayView
 from tegula.ops.control import For, While
+from tegula.ops.integer_ranges import of_type, within
 from tegula.ops.scalar import Const
 from tegula.ops.schedule import BulkStore
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.accesses import linear
-from tegula.types import TileType
+from tegula.types import TileType, int32
 
+INT32 = of_type(int32) or (0, 0)
 Linear = tuple[dict[Value, int], int]
 
 
@@ -39,7 +41,8 @@ class Span:
                 return None
             ends = (factor * rounds[0], factor * rounds[-1])
             low, high = low + min(ends), high + max(ends)
-        return low, high + self.length
+        # What does not fit into the type of an offset lies elsewhere.
+        return (low, high + self.length) if within((low, high), INT32) else None
 
 
 Window = tuple[Span, ...]

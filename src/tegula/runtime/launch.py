@@ -82,6 +82,11 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
         raise LaunchError(
             f"a launch has fewer than 2**62 threads, got dimensions {whole}", "launch several times"
         )
+    if any(n > 2**31 for n in whole):
+        raise LaunchError(
+            f"a launch has at most 2**31 threads in each dimension, got dimensions {whole}",
+            "thread indices are int32: split the dimension in two",
+        )
     if not 1 <= block_dim <= 1024:
         raise LaunchError(
             f"block_dim must be 1 to 1024, got {block_dim}",

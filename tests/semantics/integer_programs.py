@@ -1,0 +1,198 @@
+"""Random integer arithmetic that wraps, as the source of a kernel and as what Python's own integers make of it.
+
+Each term is written and computed at once: its text, and the number that each lane has for it, reduced to its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+
+LANES = 16
+TYPES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+NUMBERS = (0, 1, 2, 3, 5, 7, 8, 31, 64, 100, 127)
+LARGE = (1000003, 2**31 - 1, 65537, 46341, 2**30)
+
+
+@dataclass(frozen=True)
+class Term:
+    """Text, type, and the value in each lane."""
+
+    text: str
+    dtype: str
+    values: tuple[int, ...]
+
+
+def wrapped(value: int, dtype: str) -> int:
+    bits = int(dtype.lstrip("uint"))
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if dtype[0] == "i" and value >> (bits - 1) else value
+
+
+def truncated(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b) if b else 0
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def shifted_right(a: int, b: int, bits: int) -> int:
+    return a >> (b if 0 <= b < bits else bits)
+
+
+OPS: dict[str, Callable[[int, int, int], int]] = {
+    "{} + {}": lambda a, b, bits: a + b,
+    "{} - {}": lambda a, b, bits: a - b,
+    "{} * {}": lambda a, b, bits: a * b,
+    "{} / {}": lambda a, b, bits: truncated(a, b),
+    "{} // {}": lambda a, b, bits: a // b if b else 0,
+    "{} % {}": lambda a, b, bits: a - b * truncated(a, b) if b else 0,
+    "{} & {}": lambda a, b, bits: a & b,
+    "{} | {}": lambda a, b, bits: a | b,
+    "{} ^ {}": lambda a, b, bits: a ^ b,
+    "{} << {}": lambda a, b, bits: a << b if 0 <= b < bits else 0,
+    "{} >> {}": shifted_right,
+    "tg.min({}, {})": lambda a, b, bits: min(a, b),
+    "tg.max({}, {})": lambda a, b, bits: max(a, b),
+    "tg.abs({0})": lambda a, b, bits: abs(a),
+    "-{0}": lambda a, b, bits: -a,
+    "~{0}": lambda a, b, bits: ~a,
+}
+
+
+GROWING = ("{} + {}", "{} * {}", "{} * {}", "{} << {}", "{} >> {}", "{} // {}", "{} % {}", "tg.min({}, {})")
+"""Ops that make nothing negative of what is not, unless they wrap."""
+
+
+class IntegerProgram:
+    """A kernel of one block, and what it leaves in its array `o`. Every second program has numbers that are not
+    negative and grow, until they wrap."""
+
+    def __init__(self, seed: int, results: int = 5) -> None:
+        self.random = Random(seed)
+        self.growing = seed % 2 == 0
+        self.lines: list[str] = []
+        self.names: dict[str, Term] = {}
+        self.n = self.random.choice([*NUMBERS, *LARGE, -1, -7, -(2**31)])
+        self.x = np.array(
+            [self.random.choice([*NUMBERS, *LARGE, -3, -(2**31)]) for _ in range(LANES)], np.int32
+        )
+        self.known("t", "int32", range(LANES))
+        self.known("n", "int32", [self.n] * LANES)
+        self.known("x", "int32", self.x.tolist())
+        self.want = np.zeros((2 * results, LANES), np.int64)
+        for k in range(results):
+            self.loop() if self.random.random() < 0.4 else self.statement()
+            self.result(k)
+
+    def known(self, name: str, dtype: str, values: Any) -> None:
+        self.names[name] = Term(name, dtype, tuple(values))
+
+    # Terms -----------------------------------------------------------------------------------------------------------
+
+    def term(self, depth: int) -> Term:
+        if depth == 0 or self.random.random() < 0.1:
+            return self.leaf()
+        if self.random.random() < 0.3:
+            return self.cast(self.term(depth - 1), self.random.choice(TYPES))
+        a = self.term(depth - 1)
+        text = self.random.choice(GROWING if self.growing else list(OPS))
+        if "{1}" not in text and text.count("{}") < 2:
+            b = a
+        elif "<<" in text or ">>" in text or self.random.random() < 0.4:
+            b = self.literal(a.dtype)
+        else:
+            b = self.cast(self.term(depth - 1), a.dtype)
+        if text[0] in "-~" or text == "tg.abs({0})":
+            b = a
+        bits = int(a.dtype.lstrip("uint"))
+        values = tuple(
+            wrapped(OPS[text](p, q, bits), a.dtype) for p, q in zip(a.values, b.values, strict=True)
+        )
+        return Term(f"({text.format(a.text, b.text)})", a.dtype, values)
+
+    def leaf(self) -> Term:
+        kept = [v for name, v in self.names.items() if not self.growing or name not in ("n", "x")]
+        return self.random.choice(kept)
+
+    def literal(self, dtype: str) -> Term:
+        most = 127 if dtype == "int8" else 255
+        large = LARGE * (1 + 2 * self.growing)
+        number = self.random.choice(
+            [n for n in (*NUMBERS, *large) if n <= most or dtype[-2:] in ("32", "64")]
+        )
+        return Term(f"tg.{dtype}({number})", dtype, (number,) * LANES)
+
+    def cast(self, a: Term, dtype: str) -> Term:
+        if a.dtype == dtype:
+            return a
+        return Term(f"tg.{dtype}({a.text})", dtype, tuple(wrapped(v, dtype) for v in a.values))
+
+    # Statements ------------------------------------------------------------------------------------------------------
+
+    def statement(self) -> None:
+        made = self.term(4)
+        name = f"v{len(self.names)}"
+        self.lines.append(f"    {name} = {made.text}")
+        self.known(name, made.dtype, made.values)
+
+    def loop(self) -> None:
+        """A value that a loop carries, changed by one expression of it, the loop's index and what was known before."""
+        start, count, step = (
+            self.random.choice([0, 1, 5]),
+            self.random.choice([1, 3, 9]),
+            self.random.choice([1, 7, -2]),
+        )
+        carried, index = f"v{len(self.names)}", f"k{len(self.names)}"
+        first = self.cast(self.leaf(), self.random.choice(TYPES))
+        self.lines += [
+            f"    {carried} = {first.text} + tg.{first.dtype}(0)",
+            f"    for {index} in range({start}, {start + count * step}, {step}):",
+        ]
+        before, state, body = dict(self.names), self.random.getstate(), ""
+        values = first.values
+        for k in range(start, start + count * step, step):
+            self.random.setstate(state)
+            self.names = dict(before)
+            self.known(carried, first.dtype, values)
+            self.known(index, "int32", [k] * LANES)
+            made = self.cast(self.term(3), first.dtype)
+            body, values = made.text, made.values
+        self.lines.append(f"        {carried} = {body}")
+        self.names = before
+        self.known(carried, first.dtype, values)
+
+    def result(self, k: int) -> None:
+        """Whether the newest value is taken for one that is never negative: in a maximum, and as an index."""
+        made = list(self.names.values())[-1]
+        extent = self.random.choice([5, 8, 100])
+        at = [v - extent * truncated(v, extent) for v in made.values]
+        self.want[2 * k] = [max(v, 0) if v < 2**63 else v - 2**64 for v in made.values]
+        self.want[2 * k + 1] = [v % extent for v in at]
+        self.lines += [
+            f"    o[{2 * k}, t] = tg.int64(tg.max({made.text}, tg.{made.dtype}(0)))",
+            f"    s{k} = tg.tile_arange({extent}, dtype=tg.int64, storage='shared')",
+            f"    s{k}[0] += tg.int64(0)",
+            f"    o[{2 * k + 1}, t] = s{k}[{made.text} % tg.{made.dtype}({extent})]",
+        ]
+
+    # Kernel ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        opening = [
+            "def kernel(o: tg.array2d[tg.int64], a: tg.array[tg.int32], n: int):",
+            "    i, t = tg.tid()",
+        ]
+        return "\n".join([*opening, "    x = a[t]", *self.lines]) + "\n"
+
+    def build(self) -> Any:
+        space: dict[str, Any] = {"tg": tg}
+        exec(self.text, space)
+        return tg.kernel(source=self.text)(space["kernel"])
+
+    def arguments(self) -> list[Any]:
+        return [tg.zeros(self.want.shape, dtype=tg.int64), tg.array(self.x), self.n]

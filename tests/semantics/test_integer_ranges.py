@@ -1,0 +1,121 @@
+"""What is known of integers holds where they wrap: against Python's integers, on the interpreter and the device."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+from integer_programs import LANES, IntegerProgram
+
+import tegula as tg
+from tegula.ops.integer_ranges import RULES, of_type, within
+
+
+def check(seed: int) -> None:
+    program = IntegerProgram(seed)
+    try:
+        got, _ = agree(program.build(), program.arguments(), 1, LANES, tiled=True)
+        np.testing.assert_array_equal(got, program.want)
+    except Exception:
+        print(f"seed {seed}, n {program.n}, x {program.x.tolist()}\n{program.text}")
+        raise
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "cache_kernels", False)
+
+
+@pytest.mark.parametrize("seed", [1, 4, 56])
+def test_wrapping_arithmetic_as_indices_and_in_maxima(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(8))
+def test_much_wrapping_arithmetic(chunk: int) -> None:
+    for seed in range(1000 + 50 * chunk, 1050 + 50 * chunk):
+        check(seed)
+
+
+@pytest.mark.parametrize("dtype", [tg.int8, tg.uint8])
+@pytest.mark.parametrize("op", list(RULES), ids=lambda op: op.NAME)
+def test_bounds_of_every_op_against_all_numbers_between_them(op: Any, dtype: Any) -> None:
+    whole, rule = of_type(dtype), RULES[op]
+    assert whole is not None
+    random = Random(op.NAME)
+    edges = [*whole, *(n for n in (-2, -1, 0, 1, 2, 7, 8) if whole[0] <= n <= whole[1])]
+    arity = rule.__code__.co_argcount
+    for _ in range(60):
+        ranges = [
+            sorted(random.choice([*edges, random.randint(*whole)]) for _ in range(2)) for _ in range(arity)
+        ]
+        numbers = np.meshgrid(*(np.arange(low, high + 1) for low, high in ranges))
+        attrs = {"to": dtype}
+        found = op.ref(attrs, *(n.astype(np.dtype(dtype.name)) for n in numbers))
+        bounds = rule(*map(tuple, ranges))
+        if within(bounds, whole):
+            assert within((int(found.min()), int(found.max())), bounds), (ranges, bounds)
+
+
+@tg.kernel
+def far_from_zero(o: tg.array[int]):
+    i = tg.tid()
+    t = tg.tile_arange(8, dtype=int, storage="shared")
+    h = i * 1000003
+    o[i] = tg.max(h, 0)
+    o[4096 + i] = t[h % 8]
+
+
+def test_a_product_of_thread_indices_may_be_negative() -> None:
+    (o,) = agree(far_from_zero, [tg.zeros(8192, dtype=int)], 4096, 64)
+    h = np.arange(4096, dtype=np.int32) * np.int32(1000003)
+    assert o[:4096].tolist() == np.maximum(h, 0).tolist()
+    assert o[4096:].tolist() == (h % 8).tolist()
+
+
+@tg.kernel
+def from_unsigned(o: tg.array[int], u: tg.uint32):
+    i, t = tg.tid()
+    short = tg.tile_arange(8, dtype=int, storage="shared")
+    long = tg.tile_arange(200, dtype=int, storage="shared")
+    short[0] += 0
+    long[0] += 0
+    o[0] = short[tg.int32(u)]
+    o[1] = short[tg.int64(tg.int32(u))]
+    o[2] = long[tg.int8(u)]
+    o[3] = long[tg.int16(u)]
+
+
+def test_indices_that_casts_from_unsigned_make_negative() -> None:
+    (o,) = agree(from_unsigned, [tg.zeros(4, dtype=int), 2**32 - 3], 1, 4, tiled=True)
+    assert o.tolist() == [5, 5, 197, 197]
+
+
+@tg.kernel
+def doubled(o: tg.array[int], n: int):
+    i, t = tg.tid()
+    s = tg.tile_arange(8, dtype=int, storage="shared")
+    s[0] += 0
+    k = 1
+    for r in range(n):
+        k = k * 3 + r
+    o[t] = s[k % 8]
+
+
+def test_a_carried_value_that_grows_may_be_negative() -> None:
+    (o,) = agree(doubled, [tg.zeros(4, dtype=int), 25], 1, 4, tiled=True)
+    k = 1
+    for r in range(25):
+        k = k * 3 + r
+    k = (k + 2**31) % 2**32 - 2**31
+    assert k < 0
+    assert o.tolist() == [k % 8] * 4
+
+
+def test_a_launch_whose_thread_indices_would_wrap_is_refused() -> None:
+    with pytest.raises(tg.LaunchError, match=r"at most 2\*\*31 threads in each dimension"):
+        tg.launch(far_from_zero, 2**31 + 1, inputs=[tg.zeros(8192, dtype=int)])
