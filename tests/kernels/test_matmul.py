@@ -240,6 +240,27 @@ def test_numbers_and_options_of_later_calls() -> None:
             np.testing.assert_array_equal(wide(relu), np.maximum(alpha * product, 0.0))
 
 
+@pytest.mark.parametrize("dtype", [tg.bfloat16, tg.float32, tg.float8_e4m3], ids=str)
+def test_operands_that_a_zero_scales_are_not_read(dtype: Any) -> None:
+    """Nor is the old output; and no gradient flows to them."""
+    kind = tg.zeros(1, dtype=dtype).numpy().dtype
+    a = tg.array(np.full((40, 16), np.nan).astype(kind), requires_grad=True)
+    b = tg.array(np.full((16, 300), np.nan).astype(kind), requires_grad=True)
+    bias = tg.ones(300, dtype=tg.float32)
+    old = tg.full((40, 300), np.nan, dtype=tg.float32)
+    np.testing.assert_array_equal(wide(matmul(a, b, old, alpha=0.0, bias=bias)), 1)
+    np.testing.assert_array_equal(wide(matmul(a, b, old, alpha=-0.0, beta=2.5, bias=bias)), 3.5)
+    with tg.Tape() as tape:
+        made = matmul(a, b, alpha=0.0, bias=bias, activation="relu")
+    tape.backward(grads={made: tg.ones((40, 300), dtype=made.dtype)})
+    np.testing.assert_array_equal(wide(made), 1)
+    assert not wide(a.grad).any() and not wide(b.grad).any()
+    fine = tg.ones((40, 16), dtype=dtype)
+    np.testing.assert_array_equal(
+        wide(matmul(fine, tg.ones((16, 300), dtype=dtype), tg.full((40, 300), np.nan, dtype=tg.float32))), 16
+    )
+
+
 def test_each_call_looks_for_memory_that_is_shared() -> None:
     memory = tg.zeros(4096, dtype=tg.bfloat16)
     a, b, bias = (tg.zeros(shape, dtype=tg.bfloat16) for shape in ((16, 32), (32, 16), (16,)))

@@ -55,7 +55,8 @@ class MatmulSpec:
 
     `a`, `b`: their types in memory; `acc`: the type of C and of the arithmetic (float32, float64 or an integer).
     Strides count elements, (rows, columns); None is one passed at run time. `accumulate`: C is added to, otherwise
-    overwritten. `scaled`: the product is multiplied by an argument alpha, and C, where added to, by an argument beta.
+    overwritten. `scaled`: the product is multiplied by an argument alpha, and C, where added to, by an argument beta;
+    what a 0 multiplies does not count.
     `ahead`: memory that is needed next, such as the tiles of the next step; it need not exist."""
 
     m: int
@@ -518,6 +519,13 @@ class _Block:
             self.factors[x, width] = self._repeated(x, width)
         return self.factors[x, width]
 
+    def _unless_zero(self, factor: str, scaled: str, without: str, type: str) -> str:
+        """`scaled`; `without` where the factor is 0, whatever NaN or infinity that scaled."""
+        if not self.acc.is_float:
+            return scaled
+        zero = self.code.emit(f"fcmp oeq {scalar_type(self.acc)} {factor}, {constant(self.acc, 0)}")
+        return self.code.emit(f"select i1 {zero}, {type} {without}, {type} {scaled}")
+
     def _load_b(self, b: Operand, step: int, column: Column) -> str:
         return self.product.fetch(b, str(step), str(column.offset), column.width, column.active)
 
@@ -538,10 +546,12 @@ class _Block:
         spec, type = self.product.spec, register_type(self.acc, column.width)
         if spec.scaled:
             op = "fmul" if self.acc.is_float else "mul"
-            value = self.code.emit(f"{op} {type} {value}, {self._factor('%alpha', column.width)}")
+            scaled = self.code.emit(f"{op} {type} {value}, {self._factor('%alpha', column.width)}")
+            value = self._unless_zero("%alpha", scaled, constant(self.acc, 0, column.width), type)
             if spec.accumulate:
                 beta = self._factor("%beta", column.width)
-                value = self._multiply_add(column.width, beta, self._load_c(cell), value)
+                total = self._multiply_add(column.width, beta, self._load_c(cell), value)
+                value = self._unless_zero("%beta", total, value, type)
         self.product.store(
             self.product.at(self.c, str(row), str(column.offset)), value, column.width, column.active
         )

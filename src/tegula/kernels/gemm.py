@@ -143,6 +143,21 @@ def summed(splits: int, epilogue: Epilogue) -> Any:
     return add
 
 
+@lru_cache(maxsize=256)
+def without_product(epilogue: Epilogue) -> Any:
+    """The kernel for a product that is scaled by 0, whose operands are not read: an epilogue of zeros."""
+    biases = tg.array1d[Any] if epilogue.biased else int
+    finish = epilogue.function()
+
+    @tg.kernel
+    def scale(bias: biases, alpha: float, beta: float, c: tg.array2d[epilogue.result]):
+        i, j = tg.tid()
+        total = tg.tile_zeros(shape=(1, WIDTH), dtype=tg.float32)
+        finish(total, bias, alpha, beta, c, i, j * WIDTH)
+
+    return scale
+
+
 def matmul(
     a: Any,
     b: Any,
@@ -160,10 +175,11 @@ def matmul(
 
     `a`: (M, K), `b`: (K, N), or (N, K) with `transpose_b`; both of bfloat16, float16, float32, float8_e4m3 or
     float8_e5m2, with any strides. Products are summed in float32. `out`: (M, N), of bfloat16, float16 or float32, apart
-    from the inputs; what it holds counts only where beta is not 0. A new one is of a's dtype, of bfloat16 if that has 8
-    bits. `bias`: (N,), of any type that `out` may have. `activation`: None, "relu", "gelu" (by the error function) or
-    "silu". `precision`: "default", or "tf32", for which GPUs round float32 operands to 10 bits of fraction and multiply
-    them on tensor cores. `tile`: how the output is cut, chosen by its shape if left out.
+    from the inputs; what it holds counts only where beta is not 0, and what a and b hold only where alpha is not 0. A
+    new one is of a's dtype, of bfloat16 if that has 8 bits. `bias`: (N,), of any type that `out` may have.
+    `activation`: None, "relu", "gelu" (by the error function) or "silu". `precision`: "default", or "tf32", for which
+    GPUs round float32 operands to 10 bits of fraction and multiply them on tensor cores. `tile`: how the output is cut,
+    chosen by its shape if left out.
 
     Tensor cores read operands of float8 and tf32 with K along rows: on a GPU, a `b` of (K, N) is transposed first.
 
@@ -171,7 +187,8 @@ def matmul(
     gradient where a tape records what is made of arrays with gradients. LaunchError for arguments that do not fit."""
     if out is None and beta:
         raise tg.LaunchError(f"matmul: beta is {beta}, but there is no 'out' to scale", "pass out=")
-    options = bool(alpha != 1), bool(beta != 0), activation, bool(transpose_b), precision, tile
+    factor = 0 if alpha == 0 else 1 if alpha == 1 else None
+    options = factor, bool(beta != 0), activation, bool(transpose_b), precision, tile
     plan: Plan = plans.find((a, b, bias), out, options)
     graded = grows(a, b, bias, out)
     if out is None:
@@ -180,10 +197,13 @@ def matmul(
             out.requires_grad = True
     if plan.kernel is None:
         return out
+    rest = [0 if bias is None else bias, float(alpha), float(beta)]
+    if plan.without is not None:
+        tg.launch_tiled(plan.kernel, plan.without, rest, [out], block_dim=THREADS)
+        return out
     if plan.copies:
         first, second = plan.copies
         a, b = first(a) if first else a, second(b) if second else b
-    rest = [0 if bias is None else bias, float(alpha), float(beta)]
     if plan.shares is None:
         tg.launch_tiled(plan.kernel, plan.blocks, [a, b, *rest], [out])
         return out
@@ -198,7 +218,8 @@ class Plan(NamedTuple):
     """How a product is computed, for all arguments with one launch key. `new`: makes an output that is not given;
     `reach`: of one that is given. `kernel`: None where there is nothing to compute; `blocks`: that it is launched with.
     `copies`: what copies each operand to where bulk copies reach it, None for one that is there; empty if both are.
-    `shares`: where blocks share tiles, the shape of their sums, the kernel that adds these up, and its grid."""
+    `shares`: where blocks share tiles, the shape of their sums, the kernel that adds these up, and its grid. `without`:
+    the grid of a kernel that is not given the operands, because they are scaled by 0."""
 
     new: Callable[[], Any]
     device: Any
@@ -207,6 +228,7 @@ class Plan(NamedTuple):
     blocks: int = 0
     copies: Copies = ()
     shares: tuple[tuple[int, int, int], Any, tuple[int, int]] | None = None
+    without: tuple[int, int] | None = None
 
 
 def _plan(
@@ -214,14 +236,14 @@ def _plan(
     b: Any,
     bias: Any,
     out: Any,
-    scaled: bool,
+    factor: int | None,
     keeps: bool,
     activation: str | None,
     transposed: bool,
     precision: str,
     tile: Tile | None,
 ) -> Plan:
-    """How the product is computed; LaunchError for arguments that do not fit."""
+    """How the product is computed; LaunchError for arguments that do not fit. `factor`: alpha, if that is 0 or 1."""
     left, right = seen("matmul", "a", a, 2, DTYPES), seen("matmul", "b", b, 2, DTYPES)
     _check(left, right, transposed, precision, activation)
     dtype, device = left.dtype, left.device
@@ -238,17 +260,20 @@ def _plan(
         reach, result = expect_apart("matmul", target, inputs), target.dtype
     if not m or not n:
         return Plan(new, device, reach)
+    precision = precision if dtype == tg.float32 else "default"
+    exact = dtype == tg.float32 and precision == "default"
+    epilogue = Epilogue(result, factor is None, keeps, bias is not None, activation or "", exact)
+    wide = m, ceil(n / WIDTH)
+    if factor == 0:
+        return Plan(new, device, reach, kernel=without_product(epilogue), without=wide)
     # The old elements, or float32 results that are long in the making.
     crowded = keeps or (activation == "gelu" and result == tg.float32)
-    precision = precision if dtype == tg.float32 else "default"
     blocks = processors(device)
     if tile is None:
         machine = cpu(blocks) if device.is_cpu else Machine(blocks).reading(left.strides[0], right.strides[0])
         ways = candidates(dtype, crowded, precision)
         tile = choose(m, n, depth, dtype.bits / 8, speed(dtype, precision), ways, machine)
     turns = not transposed and (dtype.bits == 8 or precision == "tf32") and not device.is_cpu
-    exact = dtype == tg.float32 and precision == "default"
-    epilogue = Epilogue(result, scaled, keeps, bias is not None, activation or "", exact)
     # An even number: neighbouring blocks may share what they fetch.
     tiles = ceil(m / tile.rows) * ceil(n / tile.columns) * tile.splits
     copy = partial(reachable, dtype=dtype)
@@ -256,7 +281,7 @@ def _plan(
     copies = (None if is_reachable(left) else copy, second)
     shares = None
     if tile.splits > 1:
-        shares = (tile.splits, m, n), summed(tile.splits, epilogue), (m, ceil(n / WIDTH))
+        shares = (tile.splits, m, n), summed(tile.splits, epilogue), wide
         epilogue = Epilogue(tg.float32)
     return Plan(
         new,

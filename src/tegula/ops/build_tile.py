@@ -13,7 +13,7 @@ from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, is_packed, s
 from tegula.ops.builder import Function, OpBuilder, Operand, as_tuple, describe, is_tuple
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
-from tegula.ops.linear import TileMatmul, TileMatmulWait
+from tegula.ops.linear import TileMatmul, TileMatmulWait, scaled
 from tegula.ops.tile import (
     TileArange,
     TileArgReduce,
@@ -541,6 +541,7 @@ def tile_matmul(
     """out = alpha * a @ c + beta * out in place; without `out` the product as a new tile of a's type.
 
     a: (M, K), c: (K, N), out: (M, N). Sums are in out's type (float32 for 8- and 16-bit results, rounded once).
+    Where `beta` is 0 what `out` held does not count, and where `alpha` is 0, a and c do not: NaNs there leave no trace.
     `precision`: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, a CPU does not. `wait=False`
     leaves the product in flight: until tile_matmul_wait, only further products may add to `out`, and operands must not
     change."""
@@ -548,24 +549,41 @@ def tile_matmul(
     left, right = b.tile(a), b.tile(c)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
     _check_product(left.type, right.type)
-    shape = (left.type.shape[0], right.type.shape[1])
     rounding = {"precision": "tf32"} if precision == "tf32" else {}
     if out is None:
         require(
             wait, "a product in flight needs a tile to add to", "give it out, and wait with tile_matmul_wait"
         )
-        t = left.type.dtype
-        zero = b.full(shape, b.const(0, t), t)
-        return b.one(TileMatmul, [left, right, zero, _factor(b, alpha, t), _factor(b, 1, t)], rounding)
+        t = TileType(left.type.dtype, (left.type.shape[0], right.type.shape[1]))
+        return _scaled_product(b, (left, right), None, (alpha, 0), t, rounding)
     target = b.buffer(out)
     assert isinstance(target.type, BufType)
-    t = target.type.dtype
     help = "scale an operand before, or the result after the wait"
     require(wait or (alpha == beta == 1), "a product in flight takes no alpha and no beta", help)
-    current, attrs = b.tile(target), rounding if wait else {**rounding, "wait": False}
-    operands = [left, right, current, _factor(b, alpha, t), _factor(b, beta, t)]
-    b.write(target, b.one(TileMatmul, operands, attrs))
+    attrs = rounding if wait else {**rounding, "wait": False}
+    t = TileType(target.type.dtype, target.type.shape)
+    b.write(target, _scaled_product(b, (left, right), target, (alpha, beta), t, attrs))
     return None
+
+
+def _scaled_product(
+    b: OpBuilder,
+    terms: tuple[Value, Value],
+    target: Value | None,
+    factors: tuple[Operand, Operand],
+    t: TileType,
+    attrs: dict[str, Any],
+) -> Value:
+    """alpha * a @ c + beta * target, of type t. What a constant 0 scales is not looked at."""
+    alpha, beta = (_factor(b, x, t.dtype) for x in factors)
+    TileMatmul.infer([terms[0].type, terms[1].type, t, alpha.type, beta.type], attrs, ())
+    if target is None or _is_zero(beta):
+        current, beta = b.full(t.shape, b.const(0, t.dtype), t.dtype), _factor(b, 1, t.dtype)
+    else:
+        current = b.tile(target)
+    if _is_zero(alpha):
+        return scaled(b, current, beta)
+    return b.one(TileMatmul, [*terms, current, alpha, beta], attrs)
 
 
 @public("tile_matmul_wait")
@@ -583,6 +601,11 @@ def _check_product(left: TileType, right: TileType) -> None:
     if left.shape[1] != right.shape[0]:
         help = f"the left tile has {left.shape[1]} columns, so the right one must have {left.shape[1]} rows"
         raise TypeRule("", help, "ShapeMismatch", what="tile_matmul", left=left.shape, right=right.shape)
+
+
+def _is_zero(x: Value) -> bool:
+    """Whether a factor is known to be 0."""
+    return isinstance(x.owner, S.Const) and x.owner.attrs["value"] == 0
 
 
 def _factor(b: OpBuilder, x: Operand, t: ElementType) -> Value:

@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tegula.ir import Op, Region, Value
-from tegula.ops.base import TileOp, TypeRule, require
+from tegula.ops.base import TileOp, TypeRule, element, require
 from tegula.ops.convert import convert
-from tegula.ops.scalar import Const, Mul
+from tegula.ops.scalar import Cmp, Const, Mul, Select
 from tegula.ops.tile import TileFull, TilePermute, tile_type
 from tegula.types import TileType, Type, from_numpy, scalar_of
 
 if TYPE_CHECKING:
+    from tegula.ops.builder import OpBuilder
     from tegula.ops.gradient import GradientBuilder
 
 
 class TileMatmul(TileOp):
     """alpha * a @ b + beta * c. Operands: a (M, K), b (K, N), c (M, N), alpha, beta (c's scalar type). Products and
     sums are in c's type, operands are converted to it first (16- and 8-bit float results: in float32, rounded once).
+    Where a factor is 0 what it scales does not count, whatever it holds: a NaN times 0 is 0 here.
     The order over K is unspecified. Attribute `precision`, if "tf32": GPUs may round float32 operands to tf32.
     Attribute `wait`, if False: the product is left in flight, and a `tile.matmul_wait` comes before anything else looks
     at the result or changes an operand."""
@@ -62,7 +64,9 @@ class TileMatmul(TileOp):
         work = np.dtype(np.float32) if from_numpy(out).is_float and out.itemsize < 4 else out
         a, b, c, alpha, beta = (convert(x, work) for x in (a, b, c, alpha, beta))
         with np.errstate(all="ignore"):
-            return convert((alpha * np.matmul(a, b) + beta * c).astype(work, copy=False), out)
+            product = alpha * np.matmul(a, b) if alpha != 0 else np.zeros_like(c)
+            total = product + beta * c if beta != 0 else product
+            return convert(total.astype(work, copy=False), out)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
@@ -74,7 +78,7 @@ class TileMatmul(TileOp):
         if b.wanted(self.operands[1]):
             made[1] = _product(b, _transposed(b, a), g, alpha, tile_type(c.type), self)
         if b.wanted(self.operands[2]):
-            made[2] = g if _is_one(beta) else b.map(lambda xs: b.one(Mul, xs), [g, beta])
+            made[2] = g if _is_one(beta) else scaled(b, g, beta)
         if b.wanted(self.operands[3]):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
             again = _product(b, a, c, one, tile_type(g.type), self)
@@ -108,6 +112,17 @@ class TileMatmulWait(TileOp):
 def in_flight(op: Op) -> bool:
     """Whether the op is a product that is not waited for at once."""
     return isinstance(op, TileMatmul) and op.attrs.get("wait") is False
+
+
+def scaled(b: OpBuilder, tile: Value, factor: Value) -> Value:
+    """factor * tile; zeros where the factor is 0, whatever the tile holds."""
+
+    def product(args: list[Value]) -> Value:
+        x, by = args
+        zero = b.const(0, element(by.type))
+        return b.one(Select, [b.one(Cmp, [by, zero], {"pred": "eq"}), zero, b.one(Mul, [by, x])])
+
+    return b.map(product, [tile, factor])
 
 
 def _transposed(b: GradientBuilder, tile: Value) -> Value:

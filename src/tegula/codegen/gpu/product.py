@@ -44,7 +44,7 @@ def product(s: GpuState, op: Op) -> None:
     if not plain:
         alpha, beta = (convert(s.code, s.scalar(v), out, work, 1) for v in op.operands[3:])
         sums = [
-            _apply(s, S.Add, work, _apply(s, S.Mul, work, alpha, x), _apply(s, S.Mul, work, beta, c))
+            _apply(s, S.Add, work, _scaled(s, work, alpha, x), _scaled(s, work, beta, c))
             for x, c in zip(sums, held, strict=True)
         ]
     s.held[op.result] = [(convert(s.code, x, work, out, 1),) for x in sums]
@@ -52,6 +52,16 @@ def product(s: GpuState, op: Op) -> None:
 
 def _apply(s: GpuState, kind: type[Op], dtype: DType, a: str, b: str) -> str:
     return elementwise(s.code, kind([], []), dtype, [a, b], 1)
+
+
+def _scaled(s: GpuState, work: DType, factor: str, x: str) -> str:
+    """factor * x; 0 where the factor is 0, whatever x is."""
+    made = _apply(s, S.Mul, work, factor, x)
+    if not work.is_float:
+        return made
+    zero, t = constant(work, 0), register_type(work, 1)
+    without = s.code.emit(f"fcmp oeq {t} {factor}, {zero}")
+    return s.code.emit(f"select i1 {without}, {t} {zero}, {t} {made}")
 
 
 def _is_one(value: Value) -> bool:

@@ -1,0 +1,69 @@
+"""Matrix products scaled by 0, as GPU code: nothing is left of what is scaled, on every unit that multiplies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_code import assembled, distributed
+from simt import run_together
+
+import tegula as tg
+from tegula.codegen.gpu import lower_kernel
+from tegula.runtime.launch import block_size
+from tegula.target import get_cuda_target
+
+M, N, K = 64, 16, 32
+NONE = (np.nan, np.inf, -np.inf)
+
+
+@tg.kernel
+def by_warps(
+    x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[tg.float32], alpha: tg.float32, beta: tg.float32
+):
+    out = tg.tile_load(z, shape=(M, N))
+    tg.tile_matmul(tg.tile_load(x, shape=(M, K)), tg.tile_load(y, shape=(K, N)), out, alpha=alpha, beta=beta)
+    tg.tile_store(z, out)
+
+
+@tg.kernel
+def by_groups(
+    x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[tg.float32], alpha: tg.float32, beta: tg.float32
+):
+    p = tg.tile_pipe(shape=(M, K), dtype=tg.bfloat16, stages=2)
+    q = tg.tile_pipe(shape=(K, N), dtype=tg.bfloat16, stages=2)
+    with tg.role("fetch", warps=1):
+        tg.tile_pipe_load(p, x)
+        tg.tile_pipe_load(q, y)
+    with tg.role("multiply", warp_groups=1):
+        out = tg.tile_load(z, shape=(M, N))
+        tg.tile_matmul(tg.tile_pipe_pop(p), tg.tile_pipe_pop(q), out, alpha=alpha, beta=beta)
+        tg.tile_store(z, out)
+
+
+UNITS = {
+    "threads": (by_warps, np.float32, "fma.rn"),
+    "warps": (by_warps, "bfloat16", "mma.sync"),
+    "groups": (by_groups, "bfloat16", "wgmma.mma_async"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("factors", [(0.0, 3.0), (3.0, -0.0)], ids=str)
+def test_zeros_known_at_run_time(unit: str, factors: tuple[float, float]) -> None:
+    kernel, kind, instruction = UNITS[unit]
+    kind = tg.zeros(1, dtype=tg.bfloat16).numpy().dtype if kind == "bfloat16" else kind
+    rng = np.random.default_rng(len(unit))
+    a, b, c = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, K), (K, N), (M, N)))
+    wanted = factors[0] * (a @ b) if factors[0] else factors[1] * c
+    for spoilt in (a, b) if not factors[0] else (c,):
+        spoilt.flat[::5] = rng.choice(NONE, spoilt.flat[::5].shape)
+    args = [tg.array(a.astype(kind)), tg.array(b.astype(kind)), tg.array(c), *factors]
+    threads = block_size(kernel, None, args) if kernel is by_groups else 64
+    made, parts = distributed(kernel, args, (1,), threads)
+    code = lower_kernel(made, parts, get_cuda_target())
+    run_together(code, kernel, args, (1, threads), 1)
+    np.testing.assert_array_equal(args[2].numpy(), wanted)
+    assert instruction in assembled(code)[0]

@@ -1,0 +1,160 @@
+"""A factor of 0 of a matrix product leaves nothing of what it scales: no NaN, no infinity; written down or computed."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+
+import tegula as tg
+
+M, N, K = 16, 24, 32
+FACTORS = (0.0, -0.0, 1.0, 3.0)
+TYPES = (tg.float32, tg.float64, tg.bfloat16, tg.float16)
+
+
+@cache
+def scaling(dtype: Any, alpha: float | None = None, beta: float | None = None) -> Any:
+    """A product scaled by constants, or by arguments where they are None."""
+
+    @tg.kernel
+    def scale(
+        x: tg.array2d[Any],
+        y: tg.array2d[Any],
+        z: tg.array2d[Any],
+        w: tg.array2d[Any],
+        factors: tg.array1d[Any],
+    ):
+        a, b, out = (
+            tg.tile_load(x, shape=(M, K)),
+            tg.tile_load(y, shape=(K, N)),
+            tg.tile_load(z, shape=(M, N)),
+        )
+        s = factors[0] if alpha is None else dtype(alpha)
+        t = factors[1] if beta is None else dtype(beta)
+        tg.tile_store(w, tg.tile_matmul(a, b, alpha=s))
+        tg.tile_matmul(a, b, out, alpha=s, beta=t)
+        tg.tile_store(z, out)
+
+    return scale
+
+
+def numbers(dtype: Any, *shape: int, seed: int = 0) -> np.ndarray:
+    kind = tg.zeros(1, dtype=dtype).numpy().dtype
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float64).astype(kind)
+
+
+def spoilt(x: np.ndarray, seed: int) -> np.ndarray:
+    """With a NaN or an infinity in a third of the places."""
+    rng = np.random.default_rng(seed)
+    return np.where(rng.random(x.shape) < 0.3, rng.choice([np.nan, np.inf, -np.inf], x.shape), x).astype(
+        x.dtype
+    )
+
+
+def check(dtype: Any, alpha: float, beta: float, known: tuple[bool, bool]) -> None:
+    """`known`: which factors are constants of the kernel."""
+    a, b, c = numbers(dtype, M, K), numbers(dtype, K, N, seed=1), numbers(dtype, M, N, seed=2)
+    wanted = alpha * (a.astype(np.float64) @ b.astype(np.float64)) if alpha else np.zeros((M, N))
+    both = wanted + (beta * c.astype(np.float64) if beta else 0)
+    if not alpha:
+        a, b = spoilt(a, 3), spoilt(b, 4)
+    if not beta:
+        c = spoilt(c, 5)
+    kernel = scaling(dtype, alpha if known[0] else None, beta if known[1] else None)
+    factors = tg.array(np.array([alpha, beta]).astype(a.dtype))
+    args = [tg.array(a), tg.array(b), tg.array(c), tg.array(np.full_like(c, 7)), factors]
+    *_, total, alone, _ = agree(kernel, args, 1, 64, tiled=True)
+    np.testing.assert_array_equal(alone, wanted.astype(c.dtype))
+    np.testing.assert_array_equal(total, both.astype(c.dtype))
+
+
+CASES = [
+    (dtype, alpha, beta, known)
+    for (alpha, beta), known in product(product(FACTORS, FACTORS), product((True, False), repeat=2))
+    for dtype in TYPES
+    if not (alpha and beta)
+]
+
+
+@pytest.mark.parametrize("case", CASES[:: len(CASES) // 12 + 1], ids=str)
+def test_what_a_zero_scales_does_not_count(case: Any) -> None:
+    check(*case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_zero_of_every_type(case: Any) -> None:
+    check(*case)
+
+
+@tg.kernel
+def never_read(x: tg.array2d[tg.float32], y: tg.array2d[tg.float32], z: tg.array2d[tg.float32]):
+    out = tg.tile_load(z, shape=(M, N))
+    tg.tile_matmul(tg.tile_load(x, shape=(M, K)), tg.tile_load(y, shape=(K, N)), out, alpha=0.0, beta=0.0)
+    tg.tile_store(z, out)
+
+
+def test_constant_zeros_load_nothing() -> None:
+    args = [tg.zeros(s, dtype=tg.float32) for s in ((M, K), (K, N), (M, N))]
+    tg.launch_tiled(never_read, [1], args, block_dim=64)
+    text = never_read.ir("prove_bounds")
+    assert "tile.store" in text and "tile.load" not in text and "matmul" not in text
+
+
+@tg.kernel
+def whole(x: tg.array2d[tg.int32], y: tg.array2d[tg.int32], z: tg.array2d[tg.int32], s: int, t: int):
+    out = tg.tile_load(z, shape=(M, N))
+    tg.tile_matmul(tg.tile_load(x, shape=(M, K)), tg.tile_load(y, shape=(K, N)), out, alpha=s, beta=t)
+    tg.tile_store(z, out)
+
+
+@pytest.mark.parametrize("factors", [(0, 3), (3, 0), (0, 0)], ids=str)
+def test_integers(factors: tuple[int, int]) -> None:
+    a, b, c = (
+        np.random.default_rng(k).integers(-9, 9, s).astype(np.int32)
+        for k, s in enumerate(((M, K), (K, N), (M, N)))
+    )
+    *_, found = agree(whole, [tg.array(a), tg.array(b), tg.array(c), *factors], 1, 64, tiled=True)
+    np.testing.assert_array_equal(found, factors[0] * (a @ b) + factors[1] * c)
+
+
+@tg.kernel
+def graded(
+    x: tg.array2d[tg.float32],
+    y: tg.array2d[tg.float32],
+    z: tg.array2d[tg.float32],
+    factors: tg.array1d[tg.float32],
+    w: tg.array2d[tg.float32],
+):
+    out = tg.tile_load(z, shape=(M, N))
+    a, b = tg.tile_load(x, shape=(M, K)), tg.tile_load(y, shape=(K, N))
+    tg.tile_matmul(a, b, out, alpha=factors[0], beta=factors[1])
+    tg.tile_store(w, out)
+
+
+@pytest.mark.parametrize("factors", [(0.0, 0.0), (0.0, 3.0), (3.0, 0.0)], ids=str)
+def test_gradients_stop_at_a_zero(factors: tuple[float, float]) -> None:
+    """Whatever it is that is scaled, and that comes back to it."""
+    shapes = ((M, K), (K, N), (M, N))
+    a, b, c = (numbers(tg.float32, *s, seed=k) for k, s in enumerate(shapes))
+    alpha, beta = factors
+    seed = numbers(tg.float32, M, N, seed=7)
+    wanted = [alpha * seed @ b.T, alpha * a.T @ seed, beta * seed]
+    if not alpha:
+        a, b = spoilt(a, 3), spoilt(b, 4)
+    if not beta:
+        c = spoilt(c, 5)
+    if not alpha and not beta:
+        seed = spoilt(seed, 6)
+    x, y, z = (tg.array(v, requires_grad=True) for v in (a, b, c))
+    w = tg.zeros((M, N), dtype=tg.float32, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(graded, [1], [x, y, z, tg.array(np.array(factors, np.float32)), w], block_dim=64)
+    tape.backward(grads={w: tg.array(seed)})
+    for found, want in zip((x.grad, y.grad, z.grad), wanted, strict=True):
+        np.testing.assert_array_equal(found.numpy(), want)
