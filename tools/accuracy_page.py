@@ -21,7 +21,8 @@ The largest error found, in units in the last place of the exact result; half a 
 brackets: what is promised. Results are the same, bit for bit, on every target.
 
 Each number is the largest over {count} arguments, against multiprecision arithmetic: random bits, numbers spread evenly
-over several ranges, and numbers close to the ends of the ranges. For float32 functions of one argument it is also the
+over several ranges, and numbers close to the ends of the ranges; for `sin`, `cos` and `tan` also the numbers next to
+multiples of pi / 2 in all of their range. For float32 functions of one argument it is also the
 largest over every {stride}st float32 there is, against the float64 function.
 
 float16 and bfloat16 results are the float32 ones, rounded once more. `round`, `sign` and `mod` are exact.

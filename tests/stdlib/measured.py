@@ -89,6 +89,33 @@ HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
 """Arguments, for float32 and float64, that longer searches found to be the hardest, or once beyond the promise."""
 
 
+PERIODIC = ("sin", "cos", "tan")
+"""Functions whose hardest arguments are those next to multiples of pi / 2."""
+EVERY = 37
+"""Of which powers of 2 arguments next to multiples of pi / 2 are taken, for float64."""
+
+
+def next_to_quarters(kind: Any, every: int) -> np.ndarray:
+    """The numbers of every so many-th binade that are closest to multiples of pi / 2, by continued fractions: if p / q
+    is next to 2**e / (pi / 2), q * 2**e is next to p * pi / 2."""
+    digits, largest = np.finfo(kind).nmant + 1, np.finfo(kind).maxexp
+    found: set[float] = set()
+    with mp.workprec(3000):
+        for e in range(-digits, largest - digits, every):
+            rest = mpf(2) ** e * 2 / mp.pi
+            before, q = 1, 0
+            while True:
+                whole = int(mpmath.floor(rest))
+                before, q = q, whole * q + before
+                if q >> digits:
+                    break
+                rest = 1 / (rest - whole)
+                longest = (1 << digits) // max(q, 1)
+                close = [q, q * longest, q * (longest // 2), *(before + k * q for k in range(1, 6))]
+                found.update(float(mpmath.ldexp(m, e)) for m in close if 0 < m < 1 << digits)
+    return np.array(sorted(found), np.float64).astype(kind)
+
+
 LIMITS = {"exp": 71.0, "exp2": 102.0, "exp10": 30.0}
 """Up to where a function takes fewer instructions, if it is known that its argument is not above it."""
 KNOWN = "-tg.abs(a0[i])", "tg.min(a0[i], {limit})"
@@ -167,6 +194,8 @@ def operands(name: str, kind: Any, count: int, seed: int = 1) -> list[np.ndarray
     """About `count` arguments of a function."""
     case = CASES[name]
     drawn = [arguments(case.ranges, kind, count, seed)]
+    if name in PERIODIC:
+        drawn[0] = np.concatenate([drawn[0], next_to_quarters(kind, EVERY if count >= MANY else 10 * EVERY)])
     if case.second:
         drawn.append(arguments(case.second, kind, count, seed + 1))
     length = min(x.size for x in drawn)

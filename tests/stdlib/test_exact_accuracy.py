@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from measured import CASES, FEW, HARD, MANY, STRIDE, largest_error, measure, sweep
+from measured import (
+    CASES,
+    FEW,
+    HARD,
+    MANY,
+    PERIODIC,
+    STRIDE,
+    largest_error,
+    measure,
+    next_to_quarters,
+    sweep,
+)
 
 from tegula.stdlib import FUNCTIONS
 
@@ -44,6 +55,14 @@ def test_error_over_the_whole_of_float32(name: str) -> None:
 @pytest.mark.parametrize("name", HARD)
 def test_error_at_hard_arguments(name: str, kind: Any) -> None:
     error, at = largest_error(name, [np.array(HARD[name][kind is np.float64], kind)])
+    assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", PERIODIC)
+def test_error_next_to_every_multiple_of_a_quarter(name: str, kind: Any) -> None:
+    error, at = largest_error(name, [next_to_quarters(kind, 1)])
     assert error <= CASES[name].bounds[kind is np.float64], f"{name}{tuple(at)}: {error:.3f} ulp"
 
 

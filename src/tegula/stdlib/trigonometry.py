@@ -155,14 +155,19 @@ def _quarter_far(x: float64):
     carry = tg.where(middle < middle_1, tg.uint64(1), tg.uint64(0))
     top = m * w0 + tg._high_product(m, w1) + carry
     q = tg.int64((top + 0x2000000000000000) >> 62)
-    # The signed fraction in four pieces of 32 bits, of which the sum of two floats is made.
+    # The signed fraction in four pieces of 32 bits, of which the sum of two floats is made. Near a multiple of pi / 2
+    # the first two hold as few as 2 bits that count.
     first = tg.bitcast((top << 2) | (middle >> 62), tg.int64)
     second = middle << 2
     piece_0 = tg.float64(tg.int32(first >> 32)) * 2.0**-32
     piece_1 = tg.float64(tg.uint32(tg.bitcast(first, tg.uint64) & LOW_HALF)) * 2.0**-64
     piece_2 = tg.float64(tg.uint32(second >> 32)) * 2.0**-96
-    turn = piece_0 + piece_1
-    turn_low = ((piece_0 - turn) + piece_1) + piece_2
+    piece_3 = tg.float64(tg.uint32(second & LOW_HALF)) * 2.0**-128
+    upper = piece_0 + piece_1
+    lower = piece_2 + piece_3
+    rest_of_upper = ((piece_0 - upper) + piece_1) + lower
+    turn = upper + rest_of_upper
+    turn_low = ((upper - turn) + rest_of_upper) + ((piece_2 - lower) + piece_3)
     r = turn * HALF_PI_64[0]
     low = tg.fma(turn_low, HALF_PI_64[0], tg.fma(turn, HALF_PI_64[1], tg.fma(turn, HALF_PI_64[0], -r)))
     high = r + low
