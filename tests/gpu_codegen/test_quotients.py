@@ -156,3 +156,23 @@ def test_no_quotient_is_a_call(kernel: Any) -> None:
     text, made = assembled(lowered(kernel, given, (4,), THREADS))
     assert "rcp.approx.ftz.f32" in text and "div.rn" not in text and "rcp.rn" not in text
     assert made.is_ptx or not made.spill_bytes
+
+
+@tg.kernel
+def remainders(A: tg.array[Any], B: tg.array[Any], C: tg.array[Any]):
+    i, j = tg.tid()
+    k = i * THREADS + j
+    C[k] = A[k] % B[k]
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_remainders_of_numbers_far_apart(kind: Any) -> None:
+    info, rng = np.finfo(kind), np.random.default_rng(2)
+    ends = [info.smallest_subnormal, 7 * info.smallest_subnormal, info.tiny, 1.5, info.max, np.inf, 0.0, -0.1]
+    ends = np.array([*ends, *np.exp2(rng.uniform(np.log2(info.tiny), np.log2(info.max), 24))], kind)
+    x, y = np.repeat(ends, ends.size), np.tile(ends, ends.size)
+    given = [x, y, np.zeros_like(x)]
+    code = lowered(remainders, given, (x.size // THREADS,), THREADS)
+    run_serially(code, remainders, given, (x.size // THREADS, THREADS), x.size // THREADS)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(given[2], np.fmod(x, y))

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from measured import applied
 
+import tegula as tg
+
 inf, nan = math.inf, math.nan
 KINDS = pytest.mark.parametrize("kind", [np.float32, np.float64])
 
@@ -105,16 +107,73 @@ def test_two_arguments(name: str, kind: Any) -> None:
     assert_same(applied(name, [x, y]), wanted, rows)
 
 
-@KINDS
-def test_remainders_are_exact(kind: Any) -> None:
-    rng = np.random.default_rng(5)
-    integers = {np.float32: np.uint32, np.float64: np.uint64}[kind]
-    bits = [rng.integers(0, np.iinfo(integers).max, 3000, dtype=integers).view(kind) for _ in "xy"]
-    near = [(rng.standard_normal(1000) * scale).astype(kind) for scale in (100.0, 3.0)]
-    x, y = (np.concatenate(pair) for pair in zip(bits, near, strict=True))
+def remainder_operands(kind: Any, seed: int, count: int) -> list[np.ndarray]:
+    """Random bits; exponents that are far apart; multiples; the ends of the range with each other."""
+    rng = np.random.default_rng(seed)
+    integers, info = {np.float32: np.uint32, np.float64: np.uint64}[kind], np.finfo(kind)
+    bits = [rng.integers(0, np.iinfo(integers).max, count, dtype=integers).view(kind) for _ in "xy"]
+    near = [(rng.standard_normal(count) * scale).astype(kind) for scale in (100.0, 3.0)]
+    small = info.smallest_subnormal * np.floor(2.0 ** rng.uniform(0, info.nmant + 3, count)).astype(kind)
+    large = info.max * rng.uniform(0.01, 1, count).astype(kind)
+    divisor = (rng.integers(1, 99, count) * 2.0 ** rng.integers(-60, 60, count)).astype(kind)
+    multiple = (divisor.astype(np.float64) * rng.integers(-(2**15), 2**15, count)).astype(kind)
+    ends = [
+        0.0,
+        info.smallest_subnormal,
+        info.tiny,
+        1.0,
+        1.5,
+        2.0,
+        info.max,
+        np.inf,
+        np.nan,
+        np.nextafter(info.max, kind(0)),
+    ]
+    ends = np.array([*ends, *(-x for x in ends), np.nextafter(info.tiny, kind(0))], kind)
+    x = [bits[0], near[0], large, small, multiple, np.repeat(ends, ends.size)]
+    y = [bits[1], near[1], small, large, divisor, np.tile(ends, ends.size)]
+    return [np.concatenate(x), np.concatenate(y)]
+
+
+def expect_remainders(kind: Any, seed: int, count: int) -> None:
+    x, y = remainder_operands(kind, seed, count)
     with np.errstate(all="ignore"):
         wanted = np.fmod(x, y)
-    np.testing.assert_array_equal(applied("mod", [x, y]), wanted)
+    found = applied("mod", [x, y])
+    np.testing.assert_array_equal(found, wanted)
+    numbers = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(wanted)[numbers])
+
+
+@KINDS
+def test_remainders_are_exact(kind: Any) -> None:
+    expect_remainders(kind, 5, 1500)
+
+
+@pytest.mark.slow
+@KINDS
+@pytest.mark.parametrize("seed", range(10))
+def test_many_remainders_are_exact(kind: Any, seed: int) -> None:
+    expect_remainders(kind, seed, 100_000)
+
+
+@pytest.mark.parametrize("dtype", [tg.float16, tg.bfloat16], ids=str)
+def test_short_remainders_are_exact(dtype: Any) -> None:
+    """Those of float32, which need no rounding."""
+
+    @tg.kernel
+    def remainders(x: tg.array[Any], y: tg.array[Any], z: tg.array[Any]):
+        i = tg.tid()
+        z[i] = x[i] % y[i]
+
+    kind = tg.zeros(1, dtype=dtype).numpy().dtype
+    bits = np.random.default_rng(3).integers(0, 65536, (2, 20_000)).astype(np.uint16).view(kind)
+    x, y = (tg.array(np.ascontiguousarray(v)) for v in bits)
+    z = tg.zeros(20_000, dtype=dtype)
+    tg.launch(remainders, z.size, inputs=[x, y], outputs=[z])
+    with np.errstate(all="ignore"):
+        wanted = np.fmod(*(v.astype(np.float32) for v in bits))
+    np.testing.assert_array_equal(z.numpy().astype(np.float32), wanted)
 
 
 @KINDS
