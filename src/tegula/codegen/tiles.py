@@ -15,7 +15,7 @@ from tegula.codegen.elements import (
     splat,
     without_absent,
 )
-from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.scalar import Components, comes_before, elementwise
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.sweep import guarded, sweep, width_for
@@ -377,18 +377,20 @@ def _fold(
 
 
 def arg_reduce(s: State, op: Op) -> None:
-    """The lowest row-major index of the extreme; NaN never wins over a number."""
+    """The lowest row-major index of the extreme; NaN never wins over a number, and -0 is below +0."""
     value = op.operands[0]
     t: TileType = value.type  # type: ignore[assignment]
     view, dtype, code = materialise(s, value), scalar_of(t.dtype), s.code
     flat = reshaped(view, (t.size,)) if view.packed else _repacked(s, value, view)
-    count = s.present if t.partial and s.kernel.launch.partial and len(t.shape) == 1 else str(t.size)
     result = s.room(op.result, "position")
     rt = register_type(dtype, 1)
     first = s.memory.load_view(flat, ["0"], 1)[0]
-    with code.loop("1", count, "1", [("i64", "0"), (rt, first)]) as loop:
+    with code.loop("1", str(t.size), "1", [("i64", "0"), (rt, first)]) as loop:
         x = s.memory.load_view(flat, [loop.index], 1)[0]
         wins = _wins(s, op.attrs["op"], dtype, x, loop.values[1])
+        here = _present(s, t, loop.index)
+        if here is not None:
+            wins = code.emit(f"and i1 {wins}, {here}")
         loop.next = [
             code.emit(f"select i1 {wins}, i64 {loop.index}, i64 {loop.values[0]}"),
             code.emit(f"select i1 {wins}, {rt} {x}, {rt} {loop.values[1]}"),
@@ -396,6 +398,14 @@ def arg_reduce(s: State, op: Op) -> None:
     position = code.emit(f"trunc i64 {loop.results[0]} to i32")
     s.memory.store_view(result, ["0"], (position,), 1)
     s.tiles[op.result] = result
+
+
+def _present(s: State, t: TileType, flat: str) -> str | None:
+    """Whether the lane of an element, given its row-major index, is there; None where all are."""
+    if not (t.partial and s.kernel.launch.partial):
+        return None
+    column = s.code.emit(f"urem i64 {flat}, {t.shape[-1]}")
+    return s.code.emit(f"icmp ult i64 {column}, {s.present}")
 
 
 def _repacked(s: State, value: Value, view: View) -> View:
@@ -406,8 +416,7 @@ def _repacked(s: State, value: Value, view: View) -> View:
 
 
 def _wins(s: State, kind: str, dtype: DType, x: str, best: str) -> str:
-    compare = S.Cmp([], [], {"pred": "lt" if kind == "min" else "gt"})
-    better = elementwise(s.code, compare, dtype, [x, best], 1)
+    better = comes_before(s.code, kind, dtype, x, best)
     if not dtype.is_float:
         return better
     nan = S.Classify([], [], {"test": "isnan"})
@@ -430,6 +439,12 @@ def scan(s: State, op: Op) -> None:
         old = s.memory.load_view(held, ["0"], 1)
         x = s.memory.load_view(flat, [loop.index], 1)
         new = _run(s, op.regions[0], [old, x])
+        here = _present(s, t, loop.index)
+        if here is not None:
+            one = register_type(scalar_of(t.dtype), 1)
+            new = tuple(
+                s.code.emit(f"select i1 {here}, {one} {a}, {one} {b}") for a, b in zip(new, old, strict=True)
+            )
         s.memory.store_view(held, ["0"], new, 1)
         s.memory.store_view(out, [loop.index], old if op.attrs["exclusive"] else new, 1)
     s.tiles[op.result] = made

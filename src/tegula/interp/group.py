@@ -14,7 +14,7 @@ from tegula.interp.tiles import elements_present, fold, run_elements, tile_of
 from tegula.interp.touches import WARP, copy_layout
 from tegula.ir import Op
 from tegula.ops.linear import TileMatmul
-from tegula.ops.tile import TileGather
+from tegula.ops.tile import TileGather, is_extreme
 
 
 def group_machine(m: Machine, op: Op) -> GroupMachine:
@@ -105,8 +105,8 @@ def run_partial_argreduce(m: Machine, op: Op, mask: Mask) -> Any:
     for k in range(op.attrs["parts"]):
         mine = there & (part == k)
         if mine.any():
-            extreme = values[mine].min() if op.attrs["op"] == "min" else values[mine].max()
-            best[k], place[k] = extreme, index[mine & (values == extreme)].min()
+            found = is_extreme(op.attrs["op"], values[mine])
+            best[k], place[k] = values[mine][found][0], index[mine][found].min()
     return best.reshape(made.shape), place.reshape(made.shape)
 
 

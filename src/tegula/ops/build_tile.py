@@ -6,11 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tegula.ir import Value
 from tegula.ops import scalar as S
 from tegula.ops.base import TypeRule, public, require
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, is_packed, split_layout
 from tegula.ops.builder import Function, OpBuilder, Operand, as_tuple, describe, is_tuple
+from tegula.ops.convert import convert
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
 from tegula.ops.linear import TileMatmul, TileMatmulWait, scaled
@@ -38,6 +41,7 @@ from tegula.types import (
     TileType,
     element_type,
     float32,
+    float64,
     int32,
     scalar_of,
     to_numpy,
@@ -102,7 +106,7 @@ def tile_full(
 @public("tile_arange")
 def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Operand = "register") -> Value:
     """start, start + step, ... below stop, from constants: (stop), (start, stop) or (start, stop, step). float32 unless
-    `dtype` says otherwise."""
+    `dtype` says otherwise. Floats are computed in float64 and rounded once."""
     require(1 <= len(args) <= 3, f"tile_arange takes 1 to 3 numbers, got {len(args)}")
     for x in args:
         if not isinstance(x, int | float):
@@ -120,8 +124,22 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Op
         require(
             x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "give it integers"
         )
-    values = [b.const(v if scalar.is_int else float(v), scalar) for v in (start, step)]
-    return stored(b, b.one(TileArange, values, {"count": count}), storage)
+    counted = scalar if scalar.is_int else _counted_in(scalar, float(start), float(step), count)
+    values = [b.const(v if scalar.is_int else float(v), counted) for v in (start, step)]
+    return stored(b, b.tile(b.cast(b.one(TileArange, values, {"count": count}), scalar)), storage)
+
+
+def _counted_in(scalar: DType, start: float, step: float, count: int) -> DType:
+    """The type in which the numbers of a range are made before they are rounded, once, to a type: float32 if that gives
+    the numbers that float64 does."""
+    if scalar.bits == 64:
+        return scalar
+    long, short = (
+        TileArange.ref({"count": count}, np.array(start, kind), np.array(step, kind), 1)
+        for kind in (np.float64, np.float32)
+    )
+    same = np.array_equal(convert(long, to_numpy(scalar)), convert(short, to_numpy(scalar)), equal_nan=True)
+    return float32 if same else float64
 
 
 @public("tile_from_thread")
@@ -469,13 +487,15 @@ def tile_max(b: OpBuilder, a: Operand, axis: Operand = None, keepdims: Operand =
 
 @public("tile_argmin")
 def tile_argmin(b: OpBuilder, a: Operand) -> Value:
-    """The row-major index of the smallest element, int32, shape (1,); the lowest index wins ties."""
+    """The row-major index of the smallest element, int32, shape (1,); the lowest index wins ties. As in `min`, a NaN
+    never wins over a number, and -0.0 is below 0.0; of NaNs only, 0."""
     return b.one(TileArgReduce, [b.tile(a, partial=True)], {"op": "min"})
 
 
 @public("tile_argmax")
 def tile_argmax(b: OpBuilder, a: Operand) -> Value:
-    """The row-major index of the largest element, int32, shape (1,); the lowest index wins ties."""
+    """The row-major index of the largest element, int32, shape (1,); the lowest index wins ties. As in `max`, a NaN
+    never wins over a number, and -0.0 is below 0.0; of NaNs only, 0."""
     return b.one(TileArgReduce, [b.tile(a, partial=True)], {"op": "max"})
 
 
@@ -496,32 +516,49 @@ def tile_axpy(b: OpBuilder, alpha: Operand, src: Operand, dest: Operand) -> None
     b.inplace("add", b.buffer(dest), b.binary("mul", alpha, src))
 
 
-def _limits(dtype: ElementType, largest: bool) -> Any:
-    import numpy as np
-
+def _least_winner(dtype: ElementType, largest: bool) -> Any:
+    """What loses to everything in a minimum (or, the `largest`, a maximum): of floats a NaN."""
     scalar = scalar_of(dtype)
     if scalar.is_float:
-        return float("inf") if largest else float("-inf")
+        return float("nan")
     info = np.iinfo(to_numpy(scalar))
     return int(info.max if largest else info.min)
 
 
-def _scan(name: str, op: type[Any], exclusive: bool, doc: str) -> None:
+def _running_sum(name: str, exclusive: bool, doc: str) -> None:
     def build(b: OpBuilder, a: Operand) -> Value:
         value = b.tile(a, partial=True)
-        t = dtype_of(value.type)
-        identity = 0 if op is S.Add else _limits(t, largest=op is S.Min)
-        region = b.region_of([t, t], lambda args: b.one(op, args))
-        return b.one(TileScan, [value, b.const(identity, t)], {"exclusive": exclusive}, [region])
+        scalar = scalar_of(dtype_of(value.type))
+        short = scalar.is_float and scalar.bits < 32
+        wide = b.tile(b.cast(value, float32), partial=True) if short else value
+        made = _scan(b, wide, S.Add, 0, exclusive)
+        return b.tile(b.cast(made, scalar), partial=True) if short else made
 
     build.__doc__ = doc
     public(name)(build)
 
 
-_scan("tile_scan_inclusive", S.Add, False, "Running sums over the row-major elements.")
-_scan("tile_scan_exclusive", S.Add, True, "Running sums of the elements before each one.")
-_scan("tile_scan_max_inclusive", S.Max, False, "Running maxima over the row-major elements.")
-_scan("tile_scan_min_inclusive", S.Min, False, "Running minima over the row-major elements.")
+def _running_extreme(name: str, op: type[Any], doc: str) -> None:
+    def build(b: OpBuilder, a: Operand) -> Value:
+        value = b.tile(a, partial=True)
+        return _scan(b, value, op, _least_winner(dtype_of(value.type), largest=op is S.Min), exclusive=False)
+
+    build.__doc__ = doc
+    public(name)(build)
+
+
+def _scan(b: OpBuilder, value: Value, op: type[Any], identity: Any, exclusive: bool) -> Value:
+    t = dtype_of(value.type)
+    region = b.region_of([t, t], lambda args: b.one(op, args))
+    return b.one(TileScan, [value, b.const(identity, t)], {"exclusive": exclusive}, [region])
+
+
+SHORT_SUMS = "16-bit floats are summed in float32."
+SHY_NANS = "NaN until the first number, which no NaN wins over."
+_running_sum("tile_scan_inclusive", False, f"Running sums over the row-major elements. {SHORT_SUMS}")
+_running_sum("tile_scan_exclusive", True, f"Running sums of the elements before each one. {SHORT_SUMS}")
+_running_extreme("tile_scan_max_inclusive", S.Max, f"Running maxima over the row-major elements; {SHY_NANS}")
+_running_extreme("tile_scan_min_inclusive", S.Min, f"Running minima over the row-major elements; {SHY_NANS}")
 
 
 # Products ------------------------------------------------------------------------------------------------------------

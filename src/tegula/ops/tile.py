@@ -13,17 +13,17 @@ from tegula.ops.base import TileOp, TypeRule, element, require, wider
 from tegula.ops.buffer import BufNew, BufRead, BufUpdate, BufView, BufWrite, accessed
 from tegula.ops.control import For, Yield
 from tegula.ops.convert import convert
-from tegula.ops.scalar import Add, And, Cmp, Div, Max, Min, Mul, Select, rounded
+from tegula.ops.scalar import Add, And, Classify, Cmp, Div, Max, Min, Mul, Not, Or, Select, rounded
 from tegula.ops.vector import VecMake
 from tegula.types import (
     ArrayType,
     BufType,
-    DType,
     ElementType,
     TileType,
     Type,
     VecType,
     components,
+    float32,
     from_numpy,
     int32,
     scalar_of,
@@ -593,7 +593,7 @@ class TileReduce(TileOp):
 
 class TileArgReduce(TileOp):
     """Attribute `op` in min, max. The row-major index of the extreme element, int32, shape (1,); the lowest index wins
-    ties; NaN never wins over a number."""
+    ties; NaN never wins over a number, and -0 is below +0."""
 
     __slots__ = ()
     NAME = "tile.argreduce"
@@ -608,12 +608,19 @@ class TileArgReduce(TileOp):
 
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, rank: int) -> np.ndarray:
-        flat = tile.reshape(-1).astype(np.float64) if from_numpy(tile.dtype).is_float else tile.reshape(-1)
-        numbers = np.flatnonzero(~np.isnan(flat))
-        if not len(numbers):
-            return np.zeros(1, np.int32)
-        best = (np.argmin if attrs["op"] == "min" else np.argmax)(flat[numbers])
-        return numbers[best : best + 1].astype(np.int32)
+        return np.flatnonzero(is_extreme(attrs["op"], tile.reshape(-1)))[:1].astype(np.int32)
+
+
+def is_extreme(op: str, line: np.ndarray) -> np.ndarray:
+    """Which elements of a line are its minimum (or maximum), as `min` orders floats; of NaNs only, all."""
+    if not from_numpy(line.dtype).is_float:
+        return line == (line.min() if op == "min" else line.max())
+    line = line.astype(np.float64)
+    if np.isnan(line).all():
+        return np.ones(line.shape, np.bool_)
+    extreme = np.nanmin(line) if op == "min" else np.nanmax(line)
+    found, first_sign = line == extreme, np.signbit(line) == (op == "min")
+    return found & first_sign if (found & first_sign).any() else found
 
 
 class TileScan(TileOp):
@@ -713,31 +720,39 @@ def _running_sum(b: GradientBuilder, tile: Value, exclusive: bool) -> Value:
 
 def _segment_sums(b: GradientBuilder, scan: TileScan, g: Value) -> Value:
     """The adjoint of a running extreme: each element that set one gets the gradients up to the next that did. Backwards
-    those are running sums that start afresh where a flag is set."""
-    x = b.fitted(b.primal(scan.operands[0]), tile_type(g.type))
+    those are running sums that start afresh where a flag is set; 16-bit floats are summed in float32."""
     whole, n = tile_type(g.type), tile_type(g.type).size
-    largest = combination(scan.regions[0]) is Max
-    pred = "gt" if largest else "lt"
-    better = b.region_of([whole.dtype] * 2, lambda xs: b.one(Max if largest else Min, xs))
+    scalar = scalar_of(whole.dtype)
+    sum_in = scalar if scalar.bits >= 32 else float32
+    x = b.primal(scan.operands[0])
+    x = b.fitted(x, TileType(dtype_of(x.type), whole.shape))
+    kind = Max if combination(scan.regions[0]) is Max else Min
+    better = b.region_of([dtype_of(x.type)] * 2, lambda xs: b.one(kind, xs))
     before = b.one(TileScan, [x, b.primal(scan.operands[1])], {"exclusive": True}, [better])
-    sets = _flat(
-        b, b.map(lambda xs: _number(b, b.one(Cmp, xs, {"pred": pred}), scalar_of(whole.dtype)), [x, before])
-    )
-    flags = b.one(TileFull, [b.const(1.0, whole.dtype)], {"shape": (1,)})
+    sets = _flat(b, b.map(lambda xs: b.as_scalar(_improves(b, kind, *xs), sum_in), [x, before]))
+    flags = b.one(TileFull, [b.const(1.0, sum_in)], {"shape": (1,)})
     if n > 1:
         rest = {"shape": (n - 1,), "dims": (0,), "steps": (1,)}
         later = b.one(TileSlice, [sets, b.const(1, int32)], rest)
         flags = b.one(TileConcat, [later, flags], {"axis": 0})
-    pairs = b.map(lambda xs: _pair(b, *xs), [_flat(b, g), flags])
-    t = tile_type(pairs.type).dtype
+    pairs = b.map(lambda xs: _pair(b, *xs), [_flat(b, b.as_scalar(g, sum_in)), flags])
+    t = dtype_of(pairs.type)
     body = b.region_of([t, t], lambda xs: _start_afresh(b, *xs))
     sums = _reversed(b, b.one(TileScan, [_reversed(b, pairs), b.const(0.0, t)], {"exclusive": False}, [body]))
-    made = b.map(lambda xs: b.one(Mul, [xs[0], b.components_of(xs[1])[0]]), [sets, sums])
-    return b.reshaped(made, whole.shape)
+    made = b.map(lambda xs: _where_set(b, xs[0], b.components_of(xs[1])[0]), [sets, sums])
+    return b.as_scalar(b.reshaped(made, whole.shape), scalar)
 
 
-def _number(b: GradientBuilder, flag: Value, to: DType) -> Value:
-    return b.as_scalar(flag, to)
+def _improves(b: GradientBuilder, kind: type[Min | Max], x: Value, before: Value) -> Value:
+    """Whether an element is a new extreme: beyond those before it, or the first number."""
+    beyond = b.one(Cmp, [x, before], {"pred": "lt" if kind is Min else "gt"})
+    none, nan = (b.one(Classify, [v], {"test": "isnan"}) for v in (before, x))
+    return b.one(Or, [beyond, b.one(And, [none, b.one(Not, [nan])])])
+
+
+def _where_set(b: GradientBuilder, flag: Value, total: Value) -> Value:
+    zero = b.const(0.0, element(total.type))
+    return b.one(Select, [b.one(Cmp, [flag, zero], {"pred": "gt"}), total, zero])
 
 
 def _pair(b: GradientBuilder, x: Value, y: Value) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from tegula.codegen.elements import is_straight, run_region
 from tegula.codegen.gpu.control import chosen, when
 from tegula.codegen.gpu.state import GpuState, Registers
-from tegula.codegen.scalar import Components, elementwise
+from tegula.codegen.scalar import Components, comes_before, elementwise
 from tegula.codegen.text import constant, register_type
 from tegula.dataclass import dataclass
 from tegula.ir import Op, Region, Value
@@ -243,9 +243,8 @@ def _candidate(s: GpuState, op: Op, layout: Layout, r: int) -> tuple[str, str]:
 def _better(s: GpuState, kind: str, dtype: DType, a: tuple[str, str], b: tuple[str, str]) -> tuple[str, str]:
     """The better of two candidates: by value, then the lower index; one without an index loses."""
     code = s.code
-    less = S.Cmp([], [], {"pred": "lt" if kind == "min" else "gt"})
-    wins = elementwise(code, less, dtype, [b[0], a[0]], 1)
-    loses = elementwise(code, less, dtype, [a[0], b[0]], 1)
+    wins = comes_before(code, kind, dtype, b[0], a[0])
+    loses = comes_before(code, kind, dtype, a[0], b[0])
     earlier = code.emit(f"icmp slt i32 {b[1]}, {a[1]}")
     tie = code.emit(f"and i1 {code.emit(f'xor i1 {loses}, true')}, {earlier}")
     takes = code.emit(f"or i1 {wins}, {tie}")

@@ -1,0 +1,55 @@
+"""Extremes of NaNs, infinities and zeros of both signs as GPU code, run thread by thread, and as lowered programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_code import lowered
+from lowering import agrees, tiled
+from simt import run_together
+from test_extremes import arguments, place, running, same
+
+import tegula as tg
+
+
+def expected(args: list[Any]) -> list[Any]:
+    x = args[0].numpy().astype(np.float64)
+    line = x.reshape(-1).tolist()
+    places = [place(line, k) for k in (True, False)]
+    rows, columns = ([[r[place(r, k)] for r in a.tolist()] for k in (True, False)] for a in (x, x.T))
+    return [places, *(running(line, k) for k in (True, False)), [line[k] for k in places], rows, columns]
+
+
+def check(seed: int) -> None:
+    kernel, args, threads = arguments(seed)
+    agrees(tiled(kernel, args, (1,), threads))
+    wanted = expected(args)
+    code = lowered(kernel, args, (1,), threads)
+    run_together(code, kernel, args, (1, threads), 1)
+    for found, want in zip(args[1:], wanted, strict=True):
+        same(found.numpy(), want)
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_one_order(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_one_order_often(seed: int) -> None:
+    check(seed)
+
+
+@tg.kernel
+def sums(x: tg.array1d[tg.bfloat16], y: tg.array1d[tg.bfloat16]):
+    tg.tile_store(y, tg.tile_scan_inclusive(tg.tile_load(x, shape=320)))
+
+
+def test_short_sums_are_long_until_the_end() -> None:
+    args = [tg.ones(320, dtype=tg.bfloat16), tg.zeros(320, dtype=tg.bfloat16)]
+    run_together(lowered(sums, args, (1,), 64), sums, args, (1, 64), 1)
+    kind = args[0].numpy().dtype
+    np.testing.assert_array_equal(args[1].numpy(), np.arange(1, 321).astype(kind))

@@ -1,0 +1,124 @@
+"""Running sums of short floats, forward and back, and ranges: computed in more bits, rounded once."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree, same_bits
+
+import tegula as tg
+
+SHORT = (tg.float16, tg.bfloat16)
+
+
+def kind_of(dtype: Any) -> Any:
+    return tg.zeros(1, dtype=dtype).numpy().dtype
+
+
+@cache
+def scans(n: int) -> Any:
+    @tg.kernel
+    def scan(x: tg.array1d[Any], here: tg.array1d[Any], before: tg.array1d[Any], least: tg.array1d[Any]):
+        t = tg.tile_load(x, shape=n)
+        tg.tile_store(here, tg.tile_scan_inclusive(t))
+        tg.tile_store(before, tg.tile_scan_exclusive(t))
+        tg.tile_store(least, tg.tile_scan_min_inclusive(t))
+
+    return scan
+
+
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+@pytest.mark.parametrize("n", [320, 1000])
+def test_sums_of_short_floats(dtype: Any, n: int) -> None:
+    """Whole numbers and halves, which float32 adds exactly."""
+    kind = kind_of(dtype)
+    x = (np.random.default_rng(n).integers(-3, 9, n) / 2).astype(kind)
+    args = [tg.array(x), *(tg.zeros(n, dtype=dtype) for _ in range(3))]
+    _, here, before, _ = agree(scans(n), args, 1, 64, tiled=True)
+    total = np.cumsum(x.astype(np.float64))
+    np.testing.assert_array_equal(here, total.astype(kind))
+    np.testing.assert_array_equal(before, (total - x.astype(np.float64)).astype(kind))
+
+
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+@pytest.mark.parametrize("which", range(3), ids=["sums", "sums before", "minima"])
+def test_gradients_of_short_floats(dtype: Any, which: int) -> None:
+    """Many small gradients come together at one element."""
+    n, kind = 640, kind_of(dtype)
+    x = np.ones(n, kind)
+    x[n // 4] = 0.5
+    x = tg.array(x, requires_grad=True)
+    outs = [tg.zeros(n, dtype=dtype, requires_grad=True) for _ in range(3)]
+    with tg.Tape() as tape:
+        tg.launch_tiled(scans(n), [1], [x, *outs], block_dim=64)
+    tape.backward(grads={outs[which]: tg.ones(n, dtype=dtype)})
+    later = np.arange(n, 0, -1.0)
+    if which == 2:
+        wanted = np.zeros(n)
+        wanted[0], wanted[n // 4] = n // 4, n - n // 4
+    else:
+        wanted = later - which
+    same_bits(x.grad.numpy(), wanted.astype(kind))
+
+
+def test_gradients_of_minima_after_no_number() -> None:
+    """What is no number yet has no gradient; an infinity that begins has one."""
+    for x, wanted in (
+        ([np.nan, 3, np.nan, 5, 2, 2], [0, 3, 0, 0, 2, 0]),
+        ([np.inf, np.inf, 7], [2, 0, 1]),
+        ([np.nan, np.nan], [0, 0]),
+    ):
+        n = len(x)
+        source = tg.array(np.array(x, np.float32), requires_grad=True)
+        outs = [tg.zeros(n, dtype=tg.float32, requires_grad=True) for _ in range(3)]
+        with tg.Tape() as tape:
+            tg.launch_tiled(scans(n), [1], [source, *outs], block_dim=32)
+        tape.backward(grads={outs[2]: tg.ones(n, dtype=tg.float32)})
+        np.testing.assert_array_equal(source.grad.numpy(), wanted)
+
+
+@cache
+def counting(dtype: Any, start: float, stop: float, step: float, n: int) -> Any:
+    @tg.kernel
+    def count(y: tg.array1d[Any]):
+        tg.tile_store(y, tg.tile_arange(start, stop, step, dtype=dtype))
+
+    return count
+
+
+def check_range(dtype: Any, start: float, step: float, n: int) -> None:
+    stop = start + step * (n - 0.5)
+    (found,) = agree(counting(dtype, start, stop, step, n), [tg.zeros(n, dtype=dtype)], 1, 64, tiled=True)
+    wanted = (start + step * np.arange(n, dtype=np.float64)).astype(kind_of(dtype))
+    same_bits(found, wanted)
+
+
+RANGES = [
+    (tg.float16, 0.0, 0.001, 300),
+    (tg.bfloat16, 0.0, 0.125, 300),
+    (tg.bfloat16, 100.0, -0.7, 290),
+    (tg.float32, 0.0, 0.1, 300),
+    (tg.float32, 16777216.0, 0.5, 40),
+    (tg.float64, -1.0, 0.1, 50),
+]
+
+
+@pytest.mark.parametrize("case", RANGES, ids=str)
+def test_ranges_are_rounded_once(case: Any) -> None:
+    check_range(*case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(40))
+def test_ranges_of_any_kind(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    dtype = (tg.float16, tg.bfloat16, tg.float32, tg.float64)[seed % 4]
+    check_range(dtype, float(rng.normal() * 10), float(rng.normal()), int(rng.integers(2, 700)))
+
+
+def test_ranges_of_halves_do_not_jump() -> None:
+    """Multiples of 1.25, of which bfloat16 has all up to 320."""
+    check_range(tg.bfloat16, 0.0, 1.25, 200)
