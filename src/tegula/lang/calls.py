@@ -48,6 +48,7 @@ from tegula.ops.build_math import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.debug import Print, PrintTile
 from tegula.ops.lane import Tid
+from tegula.ops.literals import as_float
 from tegula.types import (
     BufType,
     DType,
@@ -237,7 +238,7 @@ class Calls(State):
         if kind is float and isinstance(x, str):
             return self._spelt(x, node)
         if isinstance(x, LITERALS) and (kind is not int or math.isfinite(x)):
-            return kind(x)
+            return as_float(x) if kind is float else kind(x)
         if kind is bool:
             return self.builder.truth(x) if not self.builder.is_tile(x) else self.builder.cast(x, bool_)
         return self.builder.cast(x, element_type(kind))  # type: ignore[arg-type]

@@ -154,10 +154,10 @@ def public(name: str, library: Library) -> Any:
     """What `tegula.name` is in kernels; None if nothing."""
     if name in SPECIAL:
         return Builtin(name)
-    if name in library:
-        return library[name]
     if name in PUBLIC:
         return PublicFunction(name)
+    if name in library:
+        return library[name]
     for table in (DTYPES, ALIASES, NAMED_ELEMENTS, CONSTANTS):
         if name in table:
             return table[name]

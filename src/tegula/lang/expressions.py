@@ -232,7 +232,7 @@ class Expressions(Calls):
         number = self.static(x)
         if isinstance(x, Value) and type(number) is int and isinstance(node.op, ast.USub) and number:
             t = x.type
-            if isinstance(t, DType) and t.kind == "i":
+            if isinstance(t, DType) and t.kind == "i" and number != -(1 << (t.bits - 1)):
                 return self.builder.const(-number, t)
         return self.builder.unary(UNARY[type(node.op)], self.typed(x))
 

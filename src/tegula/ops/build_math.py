@@ -12,6 +12,7 @@ from tegula.ops import scalar as S
 from tegula.ops.base import REGISTRY, TypeRule, element, public, require
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, as_tuple, describe
 from tegula.ops.convert import Bitcast
+from tegula.ops.literals import fold_literals
 from tegula.ops.vector import VecMake, VecSplat
 from tegula.types import DType, ElementType, MatType, VecType, components, element_type, float32, scalar_of
 
@@ -19,13 +20,13 @@ from tegula.types import DType, ElementType, MatType, VecType, components, eleme
 @public("min")
 def minimum(b: OpBuilder, x: Operand, y: Operand) -> Operand:
     """The smaller of x and y; a NaN loses, -0 is below +0. Vectors, matrices and tiles: component by component."""
-    return b.elementwise(S.Min, [x, y]) if _typed(x, y) else min(x, y)
+    return b.elementwise(S.Min, [x, y]) if _typed(x, y) else fold_literals("min", x, y)
 
 
 @public("max")
 def maximum(b: OpBuilder, x: Operand, y: Operand) -> Operand:
     """The larger of x and y; a NaN loses, -0 is below +0. Vectors, matrices and tiles: component by component."""
-    return b.elementwise(S.Max, [x, y]) if _typed(x, y) else max(x, y)
+    return b.elementwise(S.Max, [x, y]) if _typed(x, y) else fold_literals("max", x, y)
 
 
 def _typed(*operands: Operand) -> bool:
@@ -113,7 +114,10 @@ def cw_div(b: OpBuilder, x: Operand, y: Operand) -> Operand:
 @public("abs")
 def absolute(b: OpBuilder, x: Operand) -> Operand:
     """The magnitude of x."""
-    return b.elementwise(S.Abs, [x]) if _typed(x) else abs(x)
+    if _typed(x):
+        return b.elementwise(S.Abs, [x])
+    require(not isinstance(x, bool), f"abs is not defined for {x!r}")
+    return abs(x)
 
 
 def _float_function(name: str, op: type[Any], doc: str) -> None:

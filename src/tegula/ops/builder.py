@@ -4,7 +4,6 @@ Everything here raises `TypeRule` for operands that do not fit; the frontend add
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
@@ -17,6 +16,7 @@ from tegula.ops.base import REGISTRY, TileOp, TypeRule, cast_help, element, requ
 from tegula.ops.buffer import BufRead, BufSet, BufUpdate, BufWrite, root
 from tegula.ops.control import Yield
 from tegula.ops.convert import Cast
+from tegula.ops.literals import BITWISE, BITWISE_HELP, SYMBOLS, as_float, fold_literals
 from tegula.ops.tile import TileBroadcast, TileFillAbsent, TileFull, TileMap, TileMarkPartial
 from tegula.ops.vector import VecExtract, VecMake, VecSplat
 from tegula.source import UNKNOWN, Location
@@ -43,16 +43,6 @@ Operand: TypeAlias = Any
 
 LITERALS = (bool, int, float)
 WRITES = (BufWrite, BufSet, BufUpdate)
-SYMBOLS = {
-    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
-    "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
-}  # fmt: skip
-
-
-BITWISE = ("and", "or", "xor", "shl", "shr")
-BITWISE_HELP = (
-    "it works on bits: convert with int(...), or use tg.bitcast; conditions are combined with 'and' and 'or'"
-)
 
 
 class LiteralRule(TypeRule):
@@ -307,6 +297,7 @@ class OpBuilder(Builder):
             return a
         if isinstance(a, LITERALS):
             if op == "neg":
+                require(not isinstance(a, bool), f"'-' is not defined for {a!r}")
                 return -a
             if isinstance(a, float):
                 raise TypeRule(f"'~' is not defined for {a!r}")
@@ -370,17 +361,17 @@ class OpBuilder(Builder):
         if isinstance(x, int) and not isinstance(x, bool) and to.is_int:
             return self.const(int(x), to)
         if to.is_float:
-            return self.const(float(x), to)
+            return self.const(as_float(x), to)
         if to.is_bool:
             return self.const(bool(x), to)
-        return self.one(Cast, [self.const(float(x), DType("float64", "f", 64))], {"to": to})
+        return self.one(Cast, [self.const(as_float(x), DType("float64", "f", 64))], {"to": to})
 
     # Operators -------------------------------------------------------------------------------------------------------
 
     def binary(self, op: str, a: Operand, b: Operand) -> Operand:
         """+ - * / // % ** & | ^ << >> @ on any operands."""
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
-            return _fold_literals(op, a, b)
+            return fold_literals(op, a, b)
         if op == "matmul":
             return self._product(a, b)
         if self.is_tile(a) or self.is_tile(b):
@@ -565,7 +556,7 @@ def _checked_literal(value: Any, scalar: DType) -> Any:
     if scalar.is_bool:
         return bool(value)
     if scalar.is_float:
-        return float(value)
+        return as_float(value)
     if not _holds(scalar, value):
         wider = next((t for t in ("int32", "uint32", "int64", "uint64") if _holds(DTYPES[t], value)), "")
         help = f"give it a wider type: tg.{wider}({value})" if wider else "no type holds it: use a float"
@@ -576,46 +567,6 @@ def _checked_literal(value: Any, scalar: DType) -> Any:
 def _holds(scalar: DType, value: Any) -> bool:
     low = -(1 << (scalar.bits - 1)) if scalar.kind == "i" else 0
     return low <= int(value) < low + (1 << scalar.bits)
-
-
-_ON_LITERALS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "div": lambda a, b: a / b,
-    "floordiv": lambda a, b: a // b,
-    "mod": math.fmod,
-    "pow": lambda a, b: a**b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-}
-
-
-def _fold_literals(op: str, a: Any, b: Any) -> Any:
-    """Literal arithmetic, with the integer division rules of kernels."""
-    if op == "matmul" or (isinstance(a, bool) or isinstance(b, bool)) and op not in ("and", "or", "xor"):
-        raise TypeRule(f"'{SYMBOLS.get(op, op)}' is not defined for {a!r} and {b!r}")
-    if op in BITWISE and (isinstance(a, float) or isinstance(b, float)):
-        raise TypeRule(f"'{SYMBOLS[op]}' is not defined for floats: {a!r} and {b!r}", BITWISE_HELP)
-    ints = isinstance(a, int) and isinstance(b, int)
-    if ints and op in ("div", "mod", "floordiv"):
-        if b == 0:
-            raise TypeRule("division by the constant 0")
-        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-        return a // b if op == "floordiv" else quotient if op == "div" else a - quotient * b
-    if ints and op == "pow" and b < 0:
-        return float(a) ** b
-    if not ints and op != "pow" and isinstance(a, int) != isinstance(b, int):
-        raise TypeRule(
-            "", "write both as floats", "MixedScalars", op=SYMBOLS[op], left=repr(a), right=repr(b)
-        )
-    try:
-        return _ON_LITERALS[op](a, b)
-    except (TypeError, ZeroDivisionError, OverflowError) as e:
-        raise TypeRule(f"constant expression: {e}") from None
 
 
 def is_tuple(x: Operand) -> TypeGuard[tuple[Operand, ...]]:

@@ -1,0 +1,94 @@
+"""Arithmetic of literals alone: what the ops give at run time, before the result has a type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tegula.ops.base import REGISTRY, Elementwise, TypeRule
+
+SYMBOLS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
+    "and": "&", "or": "|", "xor": "^", "shl": "<<", "shr": ">>",
+}  # fmt: skip
+
+BITWISE = ("and", "or", "xor", "shl", "shr")
+BITWISE_HELP = (
+    "it works on bits: convert with int(...), or use tg.bitcast; conditions are combined with 'and' and 'or'"
+)
+
+MOST_BITS = 4096
+"""Of an int that literals may make."""
+
+
+def fold_literals(op: str, a: Any, b: Any) -> Any:
+    """A binary operator, or "min" and "max", of two literals: what the op gives at run time, ints without an end and
+    floats in float64. They get a type where they meet one."""
+    bools = [isinstance(x, bool) for x in (a, b)]
+    if op == "matmul" or (any(bools) and not (all(bools) and op in ("and", "or", "xor", "min", "max"))):
+        raise TypeRule(f"'{SYMBOLS.get(op, op)}' is not defined for {a!r} and {b!r}")
+    if op in BITWISE and (isinstance(a, float) or isinstance(b, float)):
+        raise TypeRule(f"'{SYMBOLS[op]}' is not defined for floats: {a!r} and {b!r}", BITWISE_HELP)
+    if op != "pow" and isinstance(a, int) != isinstance(b, int):
+        what = SYMBOLS.get(op, op)
+        raise TypeRule("", "write both as floats", "MixedScalars", op=what, left=repr(a), right=repr(b))
+    if all(bools):
+        return bool(_ON_INTEGERS[op](a, b))
+    if isinstance(a, int) and isinstance(b, int) and not (op == "pow" and b < 0):
+        if b == 0 and op in ("div", "mod", "floordiv"):
+            raise TypeRule("division by the constant 0")
+        if _bits(op, a, b) > MOST_BITS:
+            raise TypeRule(f"constant expression: the number has more than {MOST_BITS} bits")
+        return _ON_INTEGERS[op](a, b)
+    return _of_floats(op, as_float(a), as_float(b))
+
+
+def _bits(op: str, a: int, b: int) -> int:
+    """About how long a number is that may be much longer than both operands."""
+    if op == "pow" and abs(a) > 1:
+        return a.bit_length() * b
+    return a.bit_length() + b if op == "shl" and a else 0
+
+
+def _of_floats(op: str, a: float, b: float) -> float:
+    x, y = np.array([a]), np.array([b])
+    if op in ("mod", "pow"):
+        with np.errstate(all="ignore"):
+            return float((np.fmod if op == "mod" else np.power)(x, y)[0])
+    kind = REGISTRY[op]
+    assert issubclass(kind, Elementwise)
+    return float(kind.ref({}, x, y)[0])
+
+
+def as_float(x: float) -> float:
+    """A literal as a float; infinite if it is larger than every float."""
+    try:
+        return float(x)
+    except OverflowError:
+        return math.inf if x > 0 else -math.inf
+
+
+def _truncated(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_ON_INTEGERS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": _truncated,
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a - _truncated(a, b) * b,
+    "pow": lambda a, b: a**b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    # Counts below 0 shift everything out, as those of the width or more do.
+    "shl": lambda a, b: a << b if b >= 0 else 0,
+    "shr": lambda a, b: a >> b if b >= 0 else -(a < 0),
+    "min": min,
+    "max": max,
+}

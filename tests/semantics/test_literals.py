@@ -1,0 +1,154 @@
+"""What literals and constants give among themselves is what the same numbers give at run time."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import same_bits
+
+import tegula as tg
+
+FLOATS = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 0.5, 0.1, 2.5, -7.25, 1e30, -8.0, 1e-40)
+INTEGERS = (0, 1, -1, 2, -2, 3, 7, -7, 30, 64, -(2**31), 2**31 - 1)
+BOTH = (
+    *(
+        "a + b",
+        "a - b",
+        "a * b",
+        "a / b",
+        "a // b",
+        "a % b",
+        "tg.min(a, b)",
+        "max(a, b)",
+        "tg.clamp(a, b, a)",
+    ),
+    *(
+        "tg.mod(a, b)",
+        "tg.floordiv(a, b)",
+        "tg.abs(a)",
+        "-a",
+        "tg.where(a < b, a, b)",
+        "tg.where(a == b, b, a)",
+    ),
+)
+OF_FLOATS = (
+    *("tg.copysign(a, b)", "tg.fma(a, b, a)", "tg.round(a)", "tg.floor(a)", "tg.ceil(a)", "tg.trunc(a)"),
+    *("round(a)", "tg.sqrt(a)", "tg.sign(a)"),
+)
+OF_INTEGERS = (
+    "a & b",
+    "a | b",
+    "a ^ b",
+    "a << b",
+    "a >> b",
+    "~a",
+    "tg.bit_and(a, b)",
+    "a ** 3",
+    "tg.mul(a, b)",
+)
+DIVISIONS = ("a / b", "a // b", "a % b", "tg.mod(a, b)", "tg.floordiv(a, b)")
+Case = tuple[str, Any, Any]
+
+
+def written(x: Any) -> str:
+    """A number as it is written in a kernel; those that cannot be are captured."""
+    if isinstance(x, float) and not math.isfinite(x):
+        return "nan" if math.isnan(x) else "inf" if x > 0 else "(-inf)"
+    return f"({x!r})"
+
+
+def values(cases: list[Case], dtype: Any, known: str) -> np.ndarray:
+    """Expressions of two numbers each, which are "literals", "names" of constants of the type, or "arguments"."""
+    lines = ["def compute(x: tg.array1d[T], y: tg.array1d[T]):"]
+    for k, (expression, a, b) in enumerate(cases):
+        if known == "literals":
+            expression = re.sub(r"\b[ab]\b", lambda m, a=a, b=b: written(a if m[0] == "a" else b), expression)
+        elif known == "names":
+            lines += [f"    a = T({written(a)})", f"    b = T({written(b)})"]
+        else:
+            lines += [f"    a = x[{2 * k}]", f"    b = x[{2 * k + 1}]"]
+        lines.append(f"    y[{k}] = {expression}")
+    space: dict[str, Any] = {"tg": tg, "T": dtype, "nan": math.nan, "inf": math.inf}
+    text = "\n".join(lines) + "\n"
+    exec(text, space)
+    out = tg.zeros(len(cases), dtype=dtype)
+    numbers = np.array([x for _, *pair in cases for x in pair], out.numpy().dtype)
+    tg.launch(tg.kernel(source=text)(space["compute"]), 1, inputs=[tg.array(numbers)], outputs=[out])
+    return out.numpy()
+
+
+def chosen(dtype: Any, count: int, seed: int, known: str) -> list[Case]:
+    """Some cases that mean the same whenever they are computed: literals have no end, and no divisor 0."""
+    numbers = FLOATS if dtype.is_float else INTEGERS
+    every = (*BOTH, *(OF_FLOATS if dtype is tg.float32 else () if dtype.is_float else OF_INTEGERS))
+    found = [(e, a, b) for e, a, b in product(every, numbers, numbers)]
+    if not dtype.is_float:
+        found = [(e, a, b) for e, a, b in found if b or e not in DIVISIONS]
+        if known == "literals":
+            found = [
+                (e, a, b) for e, a, b in found if ("<<" not in e or b < 32) and ("**" not in e or abs(a) < 99)
+            ]
+    elif dtype is tg.float32 and known == "literals":
+        # Literals are added in float64.
+        found = [(e, a, b) for e, a, b in found if e in (*OF_FLOATS, "tg.min(a, b)", "max(a, b)")]
+    rng = np.random.default_rng(seed)
+    return [found[k] for k in rng.choice(len(found), min(count, len(found)), replace=False)]
+
+
+def check(dtype: Any, known: str, count: int, seed: int) -> None:
+    cases = chosen(dtype, count, seed, known)
+    same_bits(values(cases, dtype, known), values(cases, dtype, "arguments"))
+
+
+@pytest.mark.parametrize("known", ["literals", "names"])
+@pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.int64], ids=str)
+def test_constants_are_computed_as_arguments_are(dtype: Any, known: str) -> None:
+    check(dtype, known, 20, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("known", ["literals", "names"])
+@pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.int64], ids=str)
+def test_more_constants(dtype: Any, known: str, seed: int) -> None:
+    check(dtype, known, 150, 2 + seed)
+
+
+def test_powers_of_literals() -> None:
+    """As C's pow has them; ints with an exponent below 0 are floats."""
+    cases = [("a ** b", a, b) for a, b in product(FLOATS, FLOATS)] + [("a ** b", 2, -1), ("a ** b", 0, -1)]
+    with np.errstate(all="ignore"):
+        wanted = np.power(*(np.array([c[k] for c in cases], np.float64) for k in (1, 2)))
+    np.testing.assert_array_equal(values(cases, tg.float64, "literals"), wanted)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "7 % 0",
+        "7 // 0",
+        "2 ** 100000",
+        "1 << 100000",
+        "min(1, 2.0)",
+        "-True",
+        "abs(True)",
+        "True & 3",
+        "1 + 2.0",
+    ],
+)
+def test_what_literals_cannot(text: str) -> None:
+    source = f"def compute(y: tg.array1d[tg.int32]):\n    y[0] = {text}\n"
+    space: dict[str, Any] = {"tg": tg}
+    exec(source, space)
+    with pytest.raises(tg.CompileError):
+        tg.launch(tg.kernel(source=source)(space["compute"]), 1, outputs=[tg.zeros(1, dtype=tg.int32)])
+
+
+def test_remainders_of_integers_have_a_name() -> None:
+    (found,) = values([("tg.mod(a, b)", -7, 4)], tg.int32, "arguments")
+    assert found == -3
