@@ -17,7 +17,7 @@ from tegula.ops.base import element
 from tegula.ops.builder import OpBuilder
 from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, adjoint_type, has_adjoint
-from tegula.types import is_element
+from tegula.types import Type, is_element, scalar_of, with_scalar
 
 if TYPE_CHECKING:
     from tegula.lang.calls import Calls
@@ -52,7 +52,13 @@ def call_with_derivative(
             result = tracer.inlined(chosen.replay or chosen, body.args, node)
             builder.emit(Yield, _values(builder, result))
         made = [v.type for v in body.terminator.operands]
-        adjoint = Region([*(v.type for v in args), *made, *(adjoint_type(t) for t in made if has_adjoint(t))])
+        own, given = [v.type for v in args], [adjoint_type(t) for t in made if has_adjoint(t)]
+        if rule is chosen.gradient:
+            types = _declared(rule, [*own, *given], [*map(adjoint_type, own), *given])
+            own, given = types[: len(own)], types[len(own) :]
+        else:
+            own, made = ([adjoint_type(t) for t in types] for types in (own, made))
+        adjoint = Region([*own, *made, *given])
         with tracer.within(adjoint):
             if rule is chosen.gradient:
                 grown = _accumulated(
@@ -60,7 +66,7 @@ def call_with_derivative(
                 )
             else:
                 grown = _values(builder, tracer.call_function(rule, list(adjoint.args), {}, node))
-            builder.emit(Yield, grown)
+            builder.emit(Yield, _widened(builder, grown, args))
     finally:
         tracer.differentiable = True
     results = builder.emit(Call, args, {"name": chosen.name}, [body, adjoint])
@@ -72,6 +78,25 @@ def _values(builder: OpBuilder, result: Any) -> list[Value]:
     return [builder.value(x) for x in (result if isinstance(result, tuple) else (result,))]
 
 
+def _declared(rule: FuncDef, own: Sequence[Type], wide: Sequence[Type]) -> list[Type]:
+    """The types of a gradient function's parameters: what it declares, where that has the values' shape; a parameter
+    without a type is of the adjoint's, so that the function computes in float32 what has fewer bits."""
+    declared = [p.annotation for p in rule.definition.parameters]
+    declared += [None] * (len(own) - len(declared))
+    found: list[Type] = []
+    for annotation, t, adjoint in zip(declared, own, wide, strict=False):
+        fits = is_element(annotation) and with_scalar(t, scalar_of(annotation)) == annotation
+        is_float = has_adjoint(t) and fits and scalar_of(annotation).is_float
+        found.append(annotation if is_float else t if is_element(annotation) else adjoint)
+    return found
+
+
+def _widened(builder: OpBuilder, grown: Sequence[Value], args: Sequence[Value]) -> list[Value]:
+    """What the adjoints of arguments grow by, in the types of adjoints."""
+    wanted = [scalar_of(element(adjoint_type(v.type))) for v in args if has_adjoint(v.type)]
+    return [builder.cast(x, to) for x, to in zip(grown, wanted, strict=True)]
+
+
 def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Sequence[Value]) -> list[Value]:
     """What a gradient function adds to `tg.adjoint[x]` for each float argument x: those are variables of it."""
     d, builder = rule.definition, tracer.builder
@@ -81,13 +106,16 @@ def _accumulated(tracer: Calls, rule: FuncDef, args: Sequence[Value], grads: Seq
         what = f"{rule.name} is the gradient of a function of {wanted}, but has {len(names)} parameters"
         help = "its parameters are the function's, then the adjoint of each result that is a float"
         raise E.WrongArguments(d.location, what=what, help=help)
-    tree = _Adjoints(names[: len(args)]).visit(copy.deepcopy(d.source.tree))
+    wide = {n: adjoint_type(v.type) for n, v in zip(names, args, strict=False) if has_adjoint(v.type)}
+    narrow = [n for n, v in zip(names, args, strict=False) if wide.get(n, v.type) != v.type]
+    tree = _Adjoints(names[: len(args)], narrow).visit(copy.deepcopy(d.source.tree))
     flow = Flow(tree)
     bound: dict[str, Any] = {RETURN: False, **dict(zip(names, [*args, *grads], strict=True))}
     grown = [_variable(n) for n, v in zip(names, args, strict=False) if has_adjoint(v.type)]
     for name, value in zip(names, args, strict=False):
         if has_adjoint(value.type):
-            bound[_variable(name)] = builder.const(0.0, element(adjoint_type(value.type)))
+            bound[_variable(name)] = builder.const(0.0, element(wide[name]))
+            bound[_type_of(name)] = wide[name]
     flow.read_by_nested |= set(grown)
     frame = Frame(d.source, flow, tracer.captures.lookup(d), bound, builder.loc, identity=rule)
     tracer.inline(frame, tree.body, rule.name, None)
@@ -98,11 +126,25 @@ def _variable(name: str) -> str:
     return f"adjoint[{name}]"
 
 
-class _Adjoints(ast.NodeTransformer):
-    """`tg.adjoint[x]` as a variable of its own."""
+def _type_of(name: str) -> str:
+    return f"type of adjoint[{name}]"
 
-    def __init__(self, names: Sequence[str]) -> None:
+
+class _Adjoints(ast.NodeTransformer):
+    """`tg.adjoint[x]` as a variable of its own. `narrow`: those x whose adjoints have another type, to which what is
+    added to them is converted."""
+
+    def __init__(self, names: Sequence[str], narrow: Sequence[str]) -> None:
         self.names = set(names)
+        self.converted = {_variable(name): _type_of(name) for name in narrow}
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        self.generic_visit(node)
+        to = self.converted.get(getattr(node.target, "id", ""))
+        if to is not None:
+            made = ast.Call(ast.copy_location(ast.Name(to, ast.Load()), node), [node.value], [])
+            node.value = ast.copy_location(made, node.value)
+        return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)

@@ -51,7 +51,8 @@ class ArrayLoad(TileOp):
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
         at = [b.primal(i) for i in self.operands[1:]]
-        operands = [b.shadow(self.operands[0]), g, *at]
+        shadow = b.shadow(self.operands[0])
+        operands = [shadow, b.stored_as(g, shadow), *at]
         if b.together(self):
             b.once(lambda: b.emit(ArrayAtomic, operands, {"op": "add"}))
         else:
@@ -83,7 +84,8 @@ class ArrayStore(TileOp):
             g = b.taken(array, at)
         else:
             # Of several lanes that stored to one place, one takes its gradient.
-            g = b.one(ArrayAtomic, [array, b.zero(array_type(array.type).dtype), *at], {"op": "exch"})
+            zero = b.zero(array_type(array.type).dtype)
+            g = b.widened(b.one(ArrayAtomic, [array, zero, *at], {"op": "exch"}))
         return (None, g, *[None] * len(at))
 
 
@@ -125,7 +127,7 @@ class ArrayAtomic(TileOp):
             b.refuse(self, f"atomic {self.attrs['op']} has no derivative")
         if previous is not None and b.wanted(array):
             b.refuse(self, "what an atomic gives back has no derivative")
-        g = b.one(ArrayLoad, [b.shadow(array), *(b.primal(i) for i in indices)])
+        g = b.widened(b.one(ArrayLoad, [b.shadow(array), *(b.primal(i) for i in indices)]))
         return (None, b.unary("neg", g) if self.attrs["op"] == "sub" else g, *[None] * len(indices))
 
 

@@ -27,6 +27,7 @@ from tegula.types import (
     ElementType,
     TileType,
     Type,
+    element_shape,
     float32,
     int32,
     is_element,
@@ -38,18 +39,25 @@ Attrs = Mapping[str, Any]
 
 
 def adjoint_type(t: Type) -> Type:
-    """The type of a value's adjoint: its own; float32 in the place of 8-bit floats."""
+    """The type of a value's adjoint: its own, or float32 where that has fewer bits. Arrays, in which gradients are
+    stored: see `gradient_element`."""
     if isinstance(t, TileType):
         return TileType(adjoint_element(t.dtype), t.shape, t.partial)
     if isinstance(t, BufType):
         return BufType(adjoint_element(t.dtype), t.shape, t.storage, t.partial)
     if isinstance(t, ArrayType):
-        return ArrayType(adjoint_element(t.dtype), t.ndim)
+        return ArrayType(gradient_element(t.dtype), t.ndim)
     return adjoint_element(t) if is_element(t) else t
 
 
 def adjoint_element(t: ElementType) -> ElementType:
-    """The type of an element's adjoint."""
+    """The type of the adjoint of an element that a kernel computes with."""
+    scalar = scalar_of(t)
+    return with_scalar(t, float32) if scalar.is_float and scalar.bits < 32 else t
+
+
+def gradient_element(t: ElementType) -> ElementType:
+    """The element type of the gradient of an array of such elements: 8-bit floats have gradients of float32."""
     scalar = scalar_of(t)
     return with_scalar(t, float32) if scalar.is_float and scalar.bits == 8 else t
 
@@ -72,7 +80,7 @@ class GradientBuilder(KernelBuilder):
     # Given by the pass -----------------------------------------------------------------------------------------------
 
     def primal(self, value: Value) -> Value:
-        """The forward value, computed again; 8-bit floats as float32."""
+        """The forward value, computed again, in the type of its adjoint."""
         raise NotImplementedError
 
     def wanted(self, value: Value) -> bool:
@@ -171,6 +179,16 @@ class GradientBuilder(KernelBuilder):
         self.region = outer
         self.emit(If, [condition], None, regions)
 
+    def stored_as(self, x: Value, array: Value) -> Value:
+        """An adjoint, or a tile of them, rounded to what an array of gradients holds."""
+        assert isinstance(array.type, ArrayType)
+        return self.as_scalar(x, scalar_of(array.type.dtype))
+
+    def widened(self, x: Value) -> Value:
+        """What an array of gradients holds, a number or a tile, in the type of adjoints."""
+        t = adjoint_type(x.type)
+        return self.as_scalar(x, scalar_of(t.dtype if isinstance(t, TileType) else element(t)))
+
     def taken(self, array: Value, index: Sequence[Value]) -> Value:
         """An element of an array, which becomes zero."""
         assert isinstance(array.type, ArrayType)
@@ -178,7 +196,7 @@ class GradientBuilder(KernelBuilder):
         shape = (1,) * array.type.ndim
         tile = self.one(TileLoad, [array, self.const(0.0, t), *index], {**attrs, "shape": shape})
         self.emit(TileStore, [array, self.zero(tile.type), *index], attrs)
-        return self.one(TileExtract, [tile, *(self.const(0, int32) for _ in index)])
+        return self.widened(self.one(TileExtract, [tile, *(self.const(0, int32) for _ in index)]))
 
     def reshaped(self, tile: Value, shape: Sequence[int]) -> Value:
         assert isinstance(tile.type, TileType)
@@ -195,8 +213,9 @@ class GradientBuilder(KernelBuilder):
 
 class Call(TileOp):
     """A function whose derivative is known by other means than its body. Operands: its arguments. Regions: the body,
-    and its adjoint, whose arguments are those of the body, the body's results and their adjoints, and which yields what
-    the adjoint of each float operand grows by. Attribute `name`. Only kernels that are differentiated have it."""
+    and its adjoint, whose arguments are those of the body, the body's results and their adjoints, each converted to the
+    type that the region takes, and which yields what the adjoint of each float operand grows by. Attribute `name`. Only
+    kernels that are differentiated have it."""
 
     __slots__ = ()
     NAME = "call"
@@ -206,21 +225,30 @@ class Call(TileOp):
         body, rule = regions
         made = [v.type for v in body.terminator.operands]
         require([a.type for a in body.args] == list(operands), "a call's body does not match its operands")
-        adjoints = [adjoint_type(t) for t in made if has_adjoint(t)]
+        given = [*operands, *made, *(t for t in made if has_adjoint(t))]
         require(
-            [a.type for a in rule.args] == [*operands, *made, *adjoints], "a call's adjoint does not match"
+            [_shape_of(a.type) for a in rule.args] == [_shape_of(t) for t in given]
+            and [v.type for v in rule.terminator.operands]
+            == [adjoint_type(t) for t in operands if has_adjoint(t)],
+            "a call's adjoint does not match",
         )
         return made
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         given = [
-            b.zero(r.type) if g is None else g
+            b.zero(adjoint_type(r.type)) if g is None else g
             for r, g in zip(self.results, grads, strict=True)
             if has_adjoint(r.type)
         ]
-        primals = [b.primal(v) for v in (*self.operands, *self.results)]
-        made = iter(b.inlined(self.regions[1], [*primals, *given]))
+        values = [*(b.plain(v) for v in (*self.operands, *self.results)), *given]
+        args = zip(values, self.regions[1].args, strict=True)
+        made = iter(b.inlined(self.regions[1], [b.as_scalar(v, scalar_of(element(a.type))) for v, a in args]))
         return [next(made) if has_adjoint(v.type) else None for v in self.operands]
+
+
+def _shape_of(t: Type) -> tuple[bool, tuple[int, ...]]:
+    """What the values that a call's adjoint takes have in common with the call's, which may have fewer bits."""
+    return scalar_of(element(t)).is_float, element_shape(element(t))
 
 
 class Unreplayable(TileOp):
@@ -235,4 +263,4 @@ class Unreplayable(TileOp):
         return [attrs["type"]]
 
 
-__all__ = ["Call", "GradientBuilder", "Unreplayable", "adjoint_type", "has_adjoint"]
+__all__ = ["Call", "GradientBuilder", "Unreplayable", "adjoint_type", "gradient_element", "has_adjoint"]

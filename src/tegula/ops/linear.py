@@ -11,7 +11,7 @@ from tegula.ir import Op, Region, Value
 from tegula.ops.base import TileOp, TypeRule, element, require
 from tegula.ops.convert import convert
 from tegula.ops.scalar import Cmp, Const, Mul, Select
-from tegula.ops.tile import TileFull, TilePermute, tile_type
+from tegula.ops.tile import TileFull, TilePermute, adjoint_of, tile_type
 from tegula.types import TileType, Type, from_numpy, scalar_of
 
 if TYPE_CHECKING:
@@ -70,21 +70,22 @@ class TileMatmul(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        a, c, out = (b.primal(v) for v in self.operands[:3])
+        a, c = (_factor(b, v) for v in self.operands[:2])
         alpha, beta = (b.primal(v) for v in self.operands[3:])
         made: list[Value | None] = [None] * 5
+        term = _as_term(b, g, self)
         if b.wanted(self.operands[0]):
-            made[0] = _product(b, g, _transposed(b, c), alpha, tile_type(a.type), self)
+            made[0] = _product(b, term, _transposed(b, c), alpha, self.operands[0], self)
         if b.wanted(self.operands[1]):
-            made[1] = _product(b, _transposed(b, a), g, alpha, tile_type(c.type), self)
+            made[1] = _product(b, _transposed(b, a), term, alpha, self.operands[1], self)
         if b.wanted(self.operands[2]):
             made[2] = g if _is_one(beta) else scaled(b, g, beta)
         if b.wanted(self.operands[3]):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
-            again = _product(b, a, c, one, tile_type(g.type), self)
+            again = _product(b, a, c, one, self.result, self)
             made[3] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, again]))
         if b.wanted(self.operands[4]):
-            made[4] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, out]))
+            made[4] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, b.primal(self.operands[2])]))
         return made
 
 
@@ -133,10 +134,27 @@ def _is_one(x: Value) -> bool:
     return isinstance(x.owner, Const) and x.owner.attrs["value"] == 1
 
 
-def _product(b: GradientBuilder, x: Value, y: Value, factor: Value, to: TileType, of: Op) -> Value:
-    """factor * x @ y in the scalar type of `to`, as precise as the product that it comes `of`."""
+def _bits(tile: Value) -> int:
+    return scalar_of(tile_type(tile.type).dtype).bits
+
+
+def _factor(b: GradientBuilder, tile: Value) -> Value:
+    """A factor of a product as the products of its adjoint take it: tensor cores multiply 16-bit numbers as such."""
+    return b.plain(tile) if _bits(tile) == 16 else b.primal(tile)
+
+
+def _as_term(b: GradientBuilder, g: Value, of: Op) -> Value:
+    """The adjoint of a product as a factor: of two 16-bit tiles of one type, it is rounded to that type, once."""
+    x, y = (tile_type(v.type).dtype for v in of.operands[:2])
+    return b.as_scalar(g, scalar_of(x)) if x == y and _bits(of.operands[0]) == 16 else g
+
+
+def _product(b: GradientBuilder, x: Value, y: Value, factor: Value, like: Value, of: Op) -> Value:
+    """factor * x @ y, summed in the type of `factor` and given in that of the adjoint of `like`; as precise as the
+    product that it comes `of`."""
     shape = (tile_type(x.type).shape[0], tile_type(y.type).shape[1])
-    scalar = scalar_of(to.dtype)
+    scalar = scalar_of(element(factor.type))
     zero = b.one(TileFull, [b.const(0.0, scalar)], {"shape": shape})
     attrs = {k: v for k, v in of.attrs.items() if k == "precision"}
-    return b.one(TileMatmul, [x, y, zero, b.as_scalar(factor, scalar), b.const(1.0, scalar)], attrs)
+    made = b.one(TileMatmul, [x, y, zero, factor, b.const(1.0, scalar)], attrs)
+    return b.as_scalar(made, scalar_of(adjoint_of(like).dtype))

@@ -116,11 +116,8 @@ class TileArange(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        count = b.one(
-            TileArange,
-            [b.const(0.0, element(self.operands[0].type)), b.const(1.0, element(self.operands[0].type))],
-            self.attrs,
-        )
+        t = tile_type(g.type).dtype
+        count = b.one(TileArange, [b.const(0.0, t), b.const(1.0, t)], self.attrs)
         return b.total(g), b.total(b.map(lambda xs: b.one(Mul, xs), [g, count]))
 
 
@@ -164,7 +161,8 @@ class TileLoad(TileOp):
             b.refuse(self, "the fill value of tile_load has no derivative")
         at = [b.primal(i) for i in self.operands[2:]]
         attrs = {"op": "add", "bounds_check": self.attrs["bounds_check"]}
-        b.emit(TileAtomic, [b.shadow(self.operands[0]), g, *at], attrs)
+        shadow = b.shadow(self.operands[0])
+        b.emit(TileAtomic, [shadow, b.stored_as(g, shadow), *at], attrs)
         return [None] * len(self.operands)
 
 
@@ -194,10 +192,10 @@ class TileStore(TileOp):
         array, tile = b.shadow(self.operands[0]), adjoint_of(self.operands[1])
         at = [b.primal(i) for i in self.operands[2:]]
         attrs = {"bounds_check": self.attrs["bounds_check"], "aligned": False}
-        loaded = {**attrs, "shape": tile.shape}
-        g = b.one(TileLoad, [array, b.const(0.0, tile.dtype), *at], loaded)
-        b.emit(TileStore, [array, b.zero(tile), *at], attrs)
-        return (None, b.fitted(g, tile), *[None] * len(at))
+        g = _gradients(b, array, tile, at, attrs)
+        stored = TileType(array_type(array.type).dtype, tile.shape, tile.partial)
+        b.emit(TileStore, [array, b.zero(stored), *at], attrs)
+        return (None, g, *[None] * len(at))
 
 
 class TileAtomic(TileOp):
@@ -232,9 +230,8 @@ class TileAtomic(TileOp):
         if previous is not None:
             b.refuse(self, "what an atomic gives back has no derivative")
         attrs = {"bounds_check": self.attrs["bounds_check"], "aligned": False}
-        t, at = adjoint_of(tile), [b.primal(i) for i in indices]
-        g = b.one(TileLoad, [b.shadow(array), b.const(0.0, t.dtype), *at], {**attrs, "shape": t.shape})
-        return (None, b.fitted(g, t), *[None] * len(at))
+        at = [b.primal(i) for i in indices]
+        return (None, _gradients(b, b.shadow(array), adjoint_of(tile), at, attrs), *[None] * len(at))
 
 
 class TileMap(TileOp):
@@ -268,7 +265,8 @@ class TileMap(TileOp):
             if body is None:
                 out.append(None)
                 continue
-            made = b.one(TileMap, [*primals, g], None, [body])
+            same = body.terminator.operands[0] is body.args[-1]
+            made = g if same else b.one(TileMap, [*primals, g], None, [body])
             tile = isinstance(operand.type, TileType)
             out.append(b.fitted(made, operand.type) if tile else b.total(made))
         return out
@@ -666,6 +664,13 @@ def adjoint_of(tile: Value) -> TileType:
     from tegula.ops.gradient import adjoint_type
 
     return tile_type(adjoint_type(tile.type), partial=True)
+
+
+def _gradients(b: GradientBuilder, array: Value, like: TileType, at: Sequence[Value], attrs: Attrs) -> Value:
+    """What an array of gradients holds for a tile, in the tile's type; 0 for the elements outside of the array."""
+    zero = b.const(0.0, array_type(array.type).dtype)
+    loaded = b.one(TileLoad, [array, zero, *at], {**attrs, "shape": like.shape})
+    return b.fitted(b.widened(loaded), like)
 
 
 def combination(body: Region) -> type | None:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from tegula.ir import Kernel, Op, Region, Value
-from tegula.ops.base import Elementwise, TileOp
+from tegula.ops.base import Elementwise, TileOp, element
 from tegula.ops.control import For, While
 from tegula.ops.convert import Bitcast, Cast
 from tegula.ops.integer_ranges import IntegerRanges
 from tegula.ops.scalar import Add, Cmp, Const, Div, FloorDiv, Fma, Max, Mul, Select, Sub
 from tegula.ops.tile import TileArange, TileMap, TilePermute, TileSlice
 from tegula.rewrite import carried_slots, erase_dead, replace
-from tegula.types import DType, TileType, Type, to_numpy
+from tegula.types import DType, TileType, Type, scalar_of, to_numpy
 
 FOLDED = (Elementwise, Cast, Bitcast, Select)
 
@@ -107,7 +107,7 @@ class _Simplifier:
     def _folded(self, op: Op, kept: list[Op]) -> Value | None:
         if isinstance(op, Select) and self._is_wrap(op):
             return op.operands[2]
-        same = self._unchanged(op)
+        same = self._unchanged(op) or _rounded_back(op)
         if same is not None:
             return same
         if isinstance(op, TileSlice | TilePermute):
@@ -185,6 +185,37 @@ def _permuted(op: TileSlice | TilePermute, kept: list[Op]) -> Value | None:
 
 NEUTRAL: dict[type[Op], int] = {Add: 0, Sub: 0, Mul: 1, Div: 1, FloorDiv: 1}
 """What an integer's second operand is where the result is the first."""
+
+
+def _rounded_back(op: Op) -> Value | None:
+    """The number, or tile of numbers, that was converted to a type that has all of its values, and now back."""
+    source = _converted(op)
+    before = source.owner if source is not None else None
+    narrow = _converted(before) if isinstance(before, Op) else None
+    if source is None or narrow is None or narrow.type != op.result.type:
+        return None
+    return narrow if holds_all(_scalar(source), _scalar(narrow)) else None
+
+
+def _converted(op: Op) -> Value | None:
+    """What a conversion, of a number or of each element of a tile, converts."""
+    if isinstance(op, Cast):
+        return op.operands[0]
+    if not isinstance(op, TileMap) or len(op.operands) != 1 or len(op.regions[0].ops) != 2:
+        return None
+    cast, last = op.regions[0].ops
+    whole = isinstance(cast, Cast) and cast.operands[0] is op.regions[0].args[0]
+    return op.operands[0] if whole and last.operands[0] is cast.result else None
+
+
+def _scalar(value: Value) -> DType:
+    t = value.type
+    return scalar_of(t.dtype if isinstance(t, TileType) else element(t))
+
+
+def holds_all(wide: DType, narrow: DType) -> bool:
+    """Whether a type of floats has all values of another one."""
+    return wide.is_float and narrow.is_float and wide.bits >= 32 and wide.bits >= narrow.bits
 
 
 def _number(value: Value) -> int | None:

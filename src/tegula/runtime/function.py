@@ -13,7 +13,7 @@ from tegula.dataclass import dataclass
 from tegula.errors import CompileError, LaunchError
 from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.captures import Captured, unchanged
-from tegula.ops.gradient import adjoint_element
+from tegula.ops.gradient import gradient_element
 from tegula.runtime.adjoint import adjoint_of
 from tegula.runtime.array import adopt, allocate, array, wrap
 from tegula.runtime.description import SPECIALISATIONS
@@ -189,7 +189,7 @@ class Function:
         arrays = [
             _primal(saved.get(k), a) if isinstance(a, Described) else a for k, a in enumerate(described)
         ]
-        made = [adopt(g, _composite(adjoint_element(arrays[k].dtype))) for k, g in grads.items()]
+        made = [adopt(g, _composite(gradient_element(arrays[k].dtype))) for k, g in grads.items()]
         adjoint = adjoint_of(self.kernel, tuple(grads))
         launch_adjoint(adjoint, plan, (*arrays, *made), (*saved.values(), *grads.values()))
 
@@ -212,7 +212,7 @@ def _primal(saved: Any, described: Described) -> array:
 
 def gradient_dtype(value: array) -> DType:
     """The scalar type of an array's gradient."""
-    return scalar_of(adjoint_element(value.dtype))
+    return scalar_of(gradient_element(value.dtype))
 
 
 def function_of(kernel: Any, dim: Any, outputs: Any, block_dim: int | None, tiled: bool) -> Function:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayStore
+from tegula.ops.base import element
+from tegula.ops.convert import Cast
 from tegula.ops.lane import Tid
 from tegula.ops.scalar import Add
 from tegula.ops.tile import TileAtomic, TileLoad, TileStore
@@ -123,9 +125,19 @@ def _plain_element(kernel: Kernel, op: Op) -> None:
     assert isinstance(array.type, ArrayType)
     b = SumBuilder(Region(), op.loc)
     before = b.one(ArrayLoad, [array, *at])
-    after = value if op.attrs["op"] == "exch" else b.one(Add, [before, value])
+    after = value if op.attrs["op"] == "exch" else _sum_of_elements(b, before, value)
     b.emit(ArrayStore, [array, after, *at])
     _put(kernel, b, op, before)
+
+
+def _sum_of_elements(b: SumBuilder, before: Value, value: Value) -> Value:
+    """The sum, rounded once."""
+    t = element(before.type)
+    wide, owner = scalar_of(summed_in(t)), value.owner
+    if isinstance(owner, Cast) and owner.operands[0].type == summed_in(t):
+        value = owner.operands[0]
+    total = b.one(Add, [b.as_scalar(before, wide), b.as_scalar(value, wide)])
+    return b.as_scalar(total, scalar_of(t))
 
 
 def _put(kernel: Kernel, b: SumBuilder, op: Op, result: Value) -> None:

@@ -24,6 +24,7 @@ class SumBuilder(GradientBuilder):
         """total + more; a product is added by the op that makes it, and a product's transpose is one too."""
         assert isinstance(total.type, TileType)
         scalar = scalar_of(total.type.dtype)
+        more = self.unrounded(more, scalar)
         before = _transposed_from(more)
         product = (more if before is None else before).owner
         if isinstance(product, TileMatmul) and is_plain(product) and product.parent is self.region:
@@ -32,7 +33,7 @@ class SumBuilder(GradientBuilder):
             if before is not None:
                 x, y = self.turned(y), self.turned(x)
             return self.one(TileMatmul, [x, y, total, one, one], product.attrs)
-        made = self.plus(total, self.converted(self.unrounded(more, scalar), scalar))
+        made = self.plus(total, self.converted(more, scalar))
         assert made is not None
         return made
 

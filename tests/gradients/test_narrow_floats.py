@@ -1,0 +1,147 @@
+"""Adjoints of floats of 8 and 16 bits are float32 until they are stored: what is added to them is not lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+ROUNDS = 1024
+"""Beyond 256, bfloat16 numbers to which 1 is added stay as they are; float16 ones beyond 2048."""
+
+ONE, ALL = [1, 0, 0, 0, 0, 0, 0, 0], [1] * 8
+FORMS: dict[str, tuple[str, list[int]]] = {
+    "a scalar": ("u = x[0]; loop; s += float(u)", [8 * k for k in ONE]),
+    "a scalar of each thread": ("u = x[j]; loop; s += float(u)", ALL),
+    "a component": ("v = tg.vector(x[0], x[1]); loop; s += float(v[0])", [8 * k for k in ONE]),
+    "a tile": ("t = row; loop; z += tg.tile_astype(t, float)", ALL),
+    "a tile in shared memory": (
+        "t = tg.tile_load(x, shape=8, storage='shared'); loop; z += tg.tile_astype(t, float)",
+        ALL,
+    ),
+    "a view": ("t = row; v = t[2:6]; loop; z[0:4] += tg.tile_astype(v, float)", [0, 0, 1, 1, 1, 1, 0, 0]),
+    "elements": ("t = row; t[0] = t[1]; loop; s += float(t[0])", [0, 8, 0, 0, 0, 0, 0, 0]),
+    "a carried tile": ("t = row; loop; z += tg.tile_astype(t, float); t = t * 1.0", ALL),
+    "a carried scalar": ("u = x[0]; loop; s += float(u); u = u * 1.0", [8 * k for k in ONE]),
+    "a function": ("t = row; loop; z += tg.tile_astype(tg.tile_map(twice, t), float)", [2] * 8),
+    "a function of scalars": ("u = x[0]; loop; s += float(twice(u))", [16 * k for k in ONE]),
+    "a sum": ("t = row; loop; s += float(tg.tile_sum(t)[0])", [8] * 8),
+    "a maximum": ("t = row; loop; s += float(tg.tile_max(t)[0])", ALL),
+    "a broadcast": (
+        "t = row[0:1]; loop; z += tg.tile_astype(tg.tile_broadcast(t, (8,)), float)",
+        [8 * k for k in ONE],
+    ),
+    "a product": (
+        "t = row; o = tg.tile_ones(shape=8, dtype=D); loop; z += tg.tile_astype(t * o, float)",
+        ALL,
+    ),
+    "a sum of narrow numbers": ("t = row; loop; z += tg.tile_astype(t + t, float)", [2] * 8),
+    "a choice": ("t = row; loop; z += tg.tile_astype(tg.where(t > 0.0, t, -t), float)", ALL),
+}
+"""What a kernel does and, in units of ROUNDS, the gradient of the sum of its results by x."""
+
+
+def kernel_of(form: str, dtype: Any) -> Any:
+    """A kernel(n, x, y) that stores one sum of each thread, `s`, and a tile, `z`, both float32."""
+    before, after = FORMS[form][0].replace("row", "tg.tile_load(x, shape=8)").split("; loop; ")
+    lines = ["i, j = tg.tid()", "s = float(0.0)", "z = tg.tile_zeros(shape=8)", *before.split("; ")]
+    lines += ["for k in range(n):", *(f"    {line}" for line in after.split("; "))]
+    body = "\n    ".join([*lines, "tg.tile_store(y, z)", "y[8 + j] = s"])
+    text = f"def kernel(n: int, x: tg.array[D], y: tg.array[float]):\n    {body}\n"
+    space: dict[str, Any] = {"tg": tg, "D": dtype, "twice": twice}
+    exec(text, space)
+    return tg.kernel(source=text)(space["kernel"])
+
+
+@tg.func
+def twice(x):
+    return x + x
+
+
+def check(form: str, dtype: Any) -> None:
+    x, y = tg.ones(8, dtype=dtype, requires_grad=True), tg.zeros(16, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(kernel_of(form, dtype), (1, 8), [ROUNDS, x], [y], block_dim=8)
+    tape.backward(grads={y: tg.ones(16)})
+    assert (x.grad.numpy().astype(float) / ROUNDS).tolist() == FORMS[form][1]
+
+
+@pytest.mark.parametrize("form", [*FORMS])
+def test_adjoints_grow_in_float32(form: str) -> None:
+    check(form, tg.bfloat16)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [tg.float16, tg.float8_e5m2], ids=str)
+@pytest.mark.parametrize("form", [*FORMS])
+def test_adjoints_of_other_types_grow_in_float32(form: str, dtype: Any) -> None:
+    check(form, dtype)
+
+
+# Products ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [tg.float16, pytest.param(tg.bfloat16, marks=pytest.mark.slow)], ids=str)
+def test_small_factors_of_products(dtype: Any) -> None:
+    """alpha = 1e-8 is no float16 number, and sums of 64 products of 1000 and 1000 are none either."""
+
+    @tg.kernel
+    def scaled(a: tg.array2d[Any], b: tg.array2d[Any], alpha: tg.array[float], c: tg.array2d[float]):
+        x, y = tg.tile_load(a, shape=(64, 64)), tg.tile_load(b, shape=(64, 64))
+        total = tg.tile_zeros(shape=(64, 64))
+        tg.tile_matmul(x, y, total, alpha=alpha[0])
+        tg.tile_store(c, total)
+
+    a, b = (tg.full((64, 64), 1000.0, dtype=dtype, requires_grad=True) for _ in range(2))
+    alpha, c = tg.full(1, 1e-8, requires_grad=True), tg.zeros((64, 64), requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(scaled, dim=1, inputs=[a, b, alpha], outputs=[c], block_dim=32)
+    tape.backward(grads={c: tg.full((64, 64), 1000.0)})
+    for x in (a, b):
+        np.testing.assert_allclose(x.grad.numpy().astype(float), 64 * 1e-2, rtol=1e-2)
+    np.testing.assert_allclose(alpha.grad.numpy(), 64.0**3 * 1e9, rtol=1e-5)
+
+
+# Functions with a gradient of their own ------------------------------------------------------------------------------
+
+
+@tg.func
+def doubled(x: tg.float16):
+    return x + x
+
+
+@tg.func
+def doubled_anyhow(x):
+    return x + x
+
+
+@tg.func_grad(doubled)
+def declared(x: tg.float16, g: tg.float16):
+    tg.adjoint[x] += g * x
+
+
+@tg.func_grad(doubled_anyhow)
+def inferred(x, g):
+    tg.adjoint[x] += g * x
+
+
+@pytest.mark.parametrize("f", [doubled, doubled_anyhow])
+def test_gradient_functions_take_what_they_declare(f: Any) -> None:
+    """What they add is converted to the adjoint's type, and what declares no type computes in it."""
+
+    @tg.kernel
+    def kernel(n: int, x: tg.array[tg.float16], y: tg.array[float]):
+        t = tg.tile_load(x, shape=8)
+        z = tg.tile_zeros(shape=8)
+        for k in range(n):
+            z += tg.tile_astype(tg.tile_map(f, t), float)
+        tg.tile_store(y, z)
+
+    x, y = tg.full(8, 2.0, dtype=tg.float16, requires_grad=True), tg.zeros(8, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(kernel, dim=1, inputs=[4096, x], outputs=[y], block_dim=8)
+    tape.backward(grads={y: tg.ones(8)})
+    assert x.grad.numpy().tolist() == [8192.0] * 8
