@@ -211,11 +211,6 @@ def test_what_another_thread_overwrites_is_found() -> None:
         tape.backward(loss)
 
 
-def test_integers_have_no_gradient() -> None:
-    with pytest.raises(TypeError, match="only floats"):
-        tg.zeros(3, dtype=int, requires_grad=True)
-
-
 @tg.func
 def clipped(x: D, low: D):
     return tg.max(x, low)

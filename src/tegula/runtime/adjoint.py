@@ -26,7 +26,7 @@ from tegula.runtime.library import library
 from tegula.runtime.quick import key as quick_key
 from tegula.runtime.quick import make_quick
 from tegula.runtime.resolve import overlaps, wanted_form
-from tegula.types import ArrayType, DType, Type, element_bytes, is_element
+from tegula.types import ArrayType, DType, Type, element_bytes, is_element, scalar_of
 
 if TYPE_CHECKING:
     from tegula.passes.gradient import Partials, Step
@@ -410,10 +410,12 @@ def adjoint_of(kernel: Kernel, positions: tuple[int, ...]) -> Adjoint:
 
 
 def gradients(args: Sequence[Any], given: Sequence[array | None] = ()) -> dict[int, array]:
-    """The gradient array of each argument that has one: those given, else its own."""
+    """The gradient array of each argument of floats that has one: those given, else its own."""
     found: dict[int, array] = {}
     for k, argument in enumerate(args):
         grad = given[k] if k < len(given) else None
+        if isinstance(argument, array) and not scalar_of(argument.dtype).is_float:
+            continue  # what is there stays zero
         if grad is None and isinstance(argument, array):
             grad = argument.grad
         if grad is not None:

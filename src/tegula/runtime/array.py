@@ -75,7 +75,18 @@ class array:
     fit."""
 
     __slots__ = (
-        *("_grad", "_memory", "_ptr", "_requires_grad", "description", "device", "dtype", "header", "high"),
+        *(
+            "_grad",
+            "_memory",
+            "_ptr",
+            "_requires_grad",
+            "_shown",
+            "_source",
+            "description",
+            "device",
+            "dtype",
+        ),
+        *("header", "high"),
         *("launch_id", "low", "ndim", "packed", "writeable"),
     )
 
@@ -114,7 +125,25 @@ class array:
             if extents is not None:
                 memory = _reshaped(memory, where, (*extents, *element_shape(made)))
         self._bind(memory, made, where, ndim)
-        self.requires_grad = requires_grad
+        if requires_grad:
+            self.requires_grad = True
+        if isinstance(data, array):
+            self._follow(data)
+
+    def _follow(self, source: array) -> None:
+        """Have the gradient of an array that this one was made of: as a view of it, or, on a tape, as a copy."""
+        if self.device == source.device and self.low < source.high and source.low < self.high:
+            dtype, shape = self.dtype, self.shape
+
+            def same(grad: array) -> array:
+                made = array(grad, with_scalar(dtype, scalar_of(grad.dtype)), shape, copy=False)
+                if made.low >= grad.high or grad.low >= made.high:
+                    raise ValueError(f"a gradient with strides {grad.strides} has no view of shape {shape}")
+                return made
+
+            self._source = source, same
+        elif recording.on:
+            recording.made(self, source)
 
     def _bind(
         self, data: np.ndarray, dtype: ElementType, device: Device = CPU, ndim: int | None = None
@@ -153,7 +182,9 @@ class array:
         specialised on, the byte range. `memory`: what `_data` returns, or what owns new memory of a GPU."""
         self._memory = memory
         self._grad: array | None = None
-        self._requires_grad = False
+        self._requires_grad: bool | None = None
+        self._source: tuple[array, Callable[[array], array] | None] | None = None
+        self._shown: tuple[array, array] | None = None
         self.dtype = dtype
         self.ndim = len(shape)
         self.device = device
@@ -207,25 +238,59 @@ class array:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to the array; TypeError where its elements are no floats."""
-        return self._requires_grad
+        """Whether gradients flow to the array. A view says what the array it was made of says, whenever that was set,
+        until it is set for the view. Arrays of integers and bools may have a gradient: zeros of their own dtype, which
+        no adjoint reads or writes."""
+        if self._requires_grad is not None:
+            return self._requires_grad
+        return self._source is not None and self._source[1] is not None and self._source[0].requires_grad
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
-        if wanted and not scalar_of(self.dtype).is_float:
-            raise TypeError(f"an array of {self.dtype} has no gradient: only floats do")
         self._requires_grad = bool(wanted)
         if not wanted:
             self._grad = None
 
     @property
+    def is_detached(self) -> bool:
+        """Whether it was said that no gradient flows to the array, by `requires_grad = False`, or of the one that it is
+        a view of: what is read from it is constant."""
+        if self._requires_grad is not None:
+            return not self._requires_grad
+        return self._source is not None and self._source[0].is_detached
+
+    @property
+    def hides_grad(self) -> bool:
+        """Whether it shows memory of an array with a gradient and has none itself: as a view of another dtype, or one
+        that is detached."""
+        if self._source is None or (self.requires_grad and scalar_of(self.dtype).is_float):
+            return False
+        return self._source[0].requires_grad or self._source[0].hides_grad
+
+    @property
     def grad(self) -> array | None:
         """The gradient: an array of the same shape, zeros at first; None unless `requires_grad`. Its elements are
         those of the array's, float32 for 8-bit floats. A view shows the part of the gradient that is its own."""
-        if self._grad is None and self._requires_grad:
+        return self._gradient(make=True)
+
+    def _gradient(self, make: bool) -> array | None:
+        """The gradient; where there is no memory for it yet, that is made, or it is None."""
+        if self._grad is not None or not self.requires_grad:
+            return self._grad
+        if self._source is not None and self._source[1] is not None and self._source[0].requires_grad:
+            source, view = self._source
+            whole = source._gradient(make)
+            if whole is None:
+                return None
+            if self._shown is None or self._shown[0] is not whole:
+                self._shown = whole, view(whole)
+            return self._shown[1]
+        if make:
             scalar = scalar_of(self.dtype)
-            wide = with_scalar(self.dtype, float32) if scalar.bits == 8 else self.dtype
-            self._grad = zeros(self.shape, wide, self.device)
+            wide = scalar.is_float and scalar.bits == 8
+            self._grad = zeros(
+                self.shape, with_scalar(self.dtype, float32) if wide else self.dtype, self.device
+            )
         return self._grad
 
     @grad.setter
@@ -240,8 +305,7 @@ class array:
     def _view(self, data: np.ndarray, dtype: ElementType, grad: Callable[[array], array] | None) -> array:
         """An array on part of the same memory; `grad` makes the same view of the gradient."""
         made = wrap(data, dtype, self.device)
-        if grad is not None and self.grad is not None:
-            made._grad, made._requires_grad = grad(self.grad), True
+        made._source = self, grad
         return made
 
     # Conversions -----------------------------------------------------------------------------------------------------
@@ -295,7 +359,7 @@ class array:
         """Set every element."""
         _filled(self._data, self.device, value)
         if recording.on:
-            recording.written(self)
+            recording.assigned(self)
         return self
 
     def zero_(self) -> array:
@@ -311,7 +375,7 @@ class array:
             )
         _copied(self._data, self.device, data, where)
         if recording.on:
-            recording.written(self)
+            recording.assigned(self, source if isinstance(source, array) else None)
         return self
 
     # Views -----------------------------------------------------------------------------------------------------------
@@ -349,7 +413,11 @@ class array:
         if element_bytes(made) != element_bytes(self.dtype):
             raise ValueError(f"{made} and {self.dtype} differ in size")
         flat = _viewed(self._data, (*self.shape, components(self.dtype))).view(to_numpy(scalar_of(made)))
-        return wrap(_viewed(flat, (*self.shape, *element_shape(made))), made, self.device)
+        same = scalar_of(made) == scalar_of(self.dtype)
+        data = _viewed(flat, (*self.shape, *element_shape(made)))
+        return self._view(
+            data, made, (lambda g: g.view(with_scalar(made, scalar_of(g.dtype)))) if same else None
+        )
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -542,7 +610,7 @@ def full(
     requires_grad: bool = False,
 ) -> array:
     """A new array with `value` in every element."""
-    return empty(shape, dtype, device, requires_grad).fill_(value)
+    return _full(empty(shape, dtype, device, requires_grad), value)
 
 
 def zeros(
@@ -574,7 +642,13 @@ def empty_like(source: array, device: Device | str | None = None, requires_grad:
 def full_like(
     source: array, value: object, device: Device | str | None = None, requires_grad: bool | None = None
 ) -> array:
-    return empty_like(source, device, requires_grad).fill_(value)
+    return _full(empty_like(source, device, requires_grad), value)
+
+
+def _full(made: array, value: object) -> array:
+    """A new array, filled: nothing that a tape knows was there before."""
+    _filled(made._data, made.device, value)
+    return made
 
 
 def zeros_like(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
@@ -586,8 +660,15 @@ def ones_like(source: array, device: Device | str | None = None, requires_grad: 
 
 
 def clone(source: array, device: Device | str | None = None, requires_grad: bool | None = None) -> array:
-    """A packed copy, on the same device by default."""
-    return empty_like(source, device, requires_grad).assign(source)
+    """A packed copy, on the same device by default. On a tape gradients flow through it, unless `requires_grad` is
+    False: then its elements are constant."""
+    made = empty_like(source, device, requires_grad)
+    _copied(made._data, made.device, source._data, source.device)
+    if requires_grad is False:
+        made.requires_grad = False
+    if recording.on:
+        recording.made(made, source)
+    return made
 
 
 def copy(dest: array, src: array) -> None:

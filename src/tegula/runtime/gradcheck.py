@@ -11,12 +11,15 @@ from tegula.errors import LaunchError
 from tegula.runtime.adjoint import gradients
 from tegula.runtime.array import array, clone
 from tegula.runtime.launch import launch
+from tegula.runtime.recording import recording
+from tegula.types import scalar_of
 
 
 class GradientMismatch(AssertionError):
     """A gradient that finite differences contradict."""
 
 
+@recording.paused()
 def gradcheck(
     kernel: Any,
     dim: Any,
@@ -39,8 +42,8 @@ def gradcheck(
     those that float64 allows where all arrays are float64, else float32. GradientMismatch where they differ, unless
     `raise_exception` is false."""
     args = [*inputs, *outputs]
-    sources = [a for a in inputs if isinstance(a, array) and a.requires_grad]
-    targets = [a for a in outputs if isinstance(a, array) and a.requires_grad]
+    sources = [a for a in inputs if _has_gradient(a)]
+    targets = [a for a in outputs if _has_gradient(a)]
     if not sources or not targets:
         help = "make the arrays to check with requires_grad=True"
         raise LaunchError("gradcheck needs an input and an output with a gradient", help)
@@ -108,3 +111,7 @@ def gradcheck(
                 f"{got:.9g} by the adjoint (terms sum to {size:.3g})"
             )
     return True
+
+
+def _has_gradient(a: Any) -> bool:
+    return isinstance(a, array) and a.requires_grad and scalar_of(a.dtype).is_float

@@ -17,7 +17,7 @@ from tegula.backend.launcher import TILED
 from tegula.errors import CompileError, LaunchError
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, Known, adjoint_of, gradients
-from tegula.runtime.array import allocate, array, wrap
+from tegula.runtime.array import allocate, array, wrap, zeros
 from tegula.runtime.config import config
 from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
@@ -273,9 +273,7 @@ def _memory(
 
         made = memory_of_call(shape, dtype, device, zeroed, given, stream)
     if made is None:
-        made = wrap(allocate(shape, dtype, device), dtype, device)
-        if zeroed:
-            made.zero_()
+        made = zeros(shape, dtype, device) if zeroed else wrap(allocate(shape, dtype, device), dtype, device)
     return made
 
 

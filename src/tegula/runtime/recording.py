@@ -1,11 +1,12 @@
-"""What happens to arrays while a tape wants to know: launches of its thread, and writes by anyone.
+"""What happens to arrays while a tape wants to know: launches and methods of its thread, and writes by anyone.
 
 `on` is False while no tape does, so that launches elsewhere pay for one look at it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -16,6 +17,8 @@ class Observer(Protocol):
     def launched(
         self, kernel: Any, plan: Any, given: Sequence[Any], args: Sequence[Any], form: Any
     ) -> None: ...
+
+    def assigned(self, target: Any, source: Any, new: bool) -> None: ...
 
     def written(self, target: Any) -> None: ...
 
@@ -56,6 +59,26 @@ class Recording:
         if record and self.tape is not None:
             self.tape.launched(kernel, plan, given, args, form)
         self.update()
+
+    def assigned(self, target: Any, source: Any = None) -> None:
+        """A method overwrote all elements of an array by those of another one, or by constants."""
+        self.written(target)
+        if self.tape is not None:
+            self.tape.assigned(target, source, False)
+
+    def made(self, target: Any, source: Any) -> None:
+        """A new array was made as a copy of another one."""
+        if self.tape is not None:
+            self.tape.assigned(target, source, True)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What this thread does in the block belongs to no tape; what it overwrites is seen."""
+        tape, self._here.tape = self._here.tape, None
+        try:
+            yield
+        finally:
+            self._here.tape = tape
 
     def wrote(self, targets: Iterable[Any]) -> None:
         """A launch wrote arrays."""

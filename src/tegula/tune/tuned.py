@@ -12,6 +12,7 @@ from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device, synchronize_device
 from tegula.runtime.kernel import Kernel, KernelChoice
+from tegula.runtime.recording import recording
 from tegula.runtime.resolve import ours
 from tegula.text import print_kernel
 from tegula.tune.build import build_all, job
@@ -136,7 +137,7 @@ class Tuned(KernelChoice):
             report.chosen, report.remembered = known, True
             return report
         self._forbid_recording(device, request)
-        with Progress(self.name) as progress:
+        with recording.paused(), Progress(self.name) as progress:
             built = self._built(traced, device, report, progress)
             if not built:
                 raise self._none_left(report, "no candidate can be compiled")

@@ -1,0 +1,92 @@
+"""Where gradients would get lost between the records of a tape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tegula.errors import LaunchError
+from tegula.runtime.array import array
+from tegula.runtime.records import Assigned, Elements, Record, Use
+
+DETACH = "`requires_grad = False` says of an array that no gradient is to flow to it"
+
+
+def check_flow(records: Sequence[Record], seeded: Sequence[array]) -> None:
+    """LaunchError where a gradient would get lost: in an array that has none, or in one of two gradients of the same
+    memory. `seeded`: arrays whose gradients are given."""
+    _check_views(records)
+    _check_memory(records, [Use("backward", "an array with a seed", a) for a in seeded])
+    _check_written(records)
+
+
+def _check_views(records: Iterable[Record]) -> None:
+    """Views of arrays with a gradient have one. Those of which it was said that they have none are only read."""
+    for record in records:
+        for use in (*record.writes, *(u for u in record.reads if not u.array.is_detached)):
+            if use.array.hides_grad:
+                raise LaunchError(
+                    f"{use.what}: {use.name} is a view of an array with a gradient that has none itself, so none would "
+                    "flow through it",
+                    f"pass that array, or a copy; {DETACH} that only reads",
+                )
+
+
+def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
+    """The same memory has one gradient, by whatever arrays it is reached."""
+    read = [u for r in records for u in r.reads if not u.array.is_detached]
+    uses = _different((*read, *(w for r in records for w in r.writes), *seeded))
+    graded = sorted((u for u in uses if u.has_gradient), key=lambda u: u.array.low)
+    for use in uses:
+        for other in graded:
+            if other.array.low >= use.array.high:
+                break
+            if other.array is use.array or not use.elements.meet(other.elements):
+                continue
+            if not use.has_gradient:
+                raise LaunchError(
+                    f"{use.what}: {use.name} shares memory with an array of {other.what} that has a gradient "
+                    f"({other.name}), and has none itself",
+                    f"pass a view of that array; {DETACH} that only reads",
+                )
+            if not _one_gradient(use, other):
+                raise LaunchError(
+                    f"{use.what}: {use.name} shares memory with an array of {other.what} ({other.name}), but not its "
+                    "gradient",
+                    "make one of them a view of the other, and leave its gradient to that",
+                )
+
+
+def _one_gradient(use: Use, other: Use) -> bool:
+    ours, theirs = use.array.grad, other.array.grad
+    return ours is not None and theirs is not None and Elements.of(ours).meet(Elements.of(theirs))
+
+
+def _different(uses: Iterable[Use]) -> list[Use]:
+    """One use for each array."""
+    return list({id(use.array): use for use in uses}.values())
+
+
+def _check_written(records: Iterable[Record]) -> None:
+    """What depends on arrays with a gradient, and was written to an array that has none, is not read where a gradient
+    would flow to it. That is followed through copies and launches without any gradient."""
+    lost: list[Use] = []
+    for record in records:
+        reads = [u for u in record.reads if u.is_float and not u.array.is_detached]
+        found = next(((u, w) for u in reads for w in lost if u.elements.meet(w.elements)), None)
+        if found is not None and any(w.has_gradient for w in record.writes):
+            use, written = found
+            raise LaunchError(
+                f"{use.what}: {use.name} is what {written.what} wrote as {_short(written)}, an array without a "
+                "gradient, so none would flow through it",
+                "make it with requires_grad=True, or launch the first kernel with record_tape=False",
+            )
+        if isinstance(record, Assigned):
+            covered = Elements.of(record.target)
+            lost = [w for w in lost if not covered.cover(w.elements)]
+        if found is not None or any(u.has_gradient for u in reads):
+            outside = (w for w in record.writes if w.is_float and not w.has_gradient)
+            lost += [w for w in outside if not w.array.is_detached]
+
+
+def _short(use: Use) -> str:
+    return use.name.removeprefix("argument ")

@@ -1,0 +1,204 @@
+"""What a tape records: launches, and methods of arrays that overwrite elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tegula.runtime.addition import add
+from tegula.runtime.array import array, empty
+from tegula.runtime.recording import recording
+from tegula.types import element_bytes, scalar_of, with_scalar
+
+if TYPE_CHECKING:
+    from tegula.runtime.description import Description
+    from tegula.runtime.kernel import Kernel
+    from tegula.runtime.launch import Plan
+    from tegula.runtime.quick import Form
+
+
+class Elements(NamedTuple):
+    """Where the elements of an array are; it holds no memory."""
+
+    device: Any
+    ptr: int
+    size: int
+    """Of an element, in bytes."""
+    description: Description
+
+    @classmethod
+    def of(cls, a: array) -> Elements:
+        return cls(a.device, a.ptr, element_bytes(a.dtype), a.description)
+
+    def meet(self, other: Elements) -> bool:
+        """Whether two arrays share a byte."""
+        if self.device != other.device or not (self.low < other.high and other.low < self.high):
+            return False
+        if self.ptr == other.ptr and self.description is other.description:
+            return True
+        try:
+            return np.shares_memory(self._described(), other._described(), max_work=MOST_WORK)
+        except RuntimeError:  # too hard to tell
+            return True
+
+    def cover(self, other: Elements) -> bool:
+        """Whether all bytes of another array are among these."""
+        if self.device != other.device or not (self.low <= other.low and other.high <= self.high):
+            return False
+        same = self.ptr == other.ptr and self.description is other.description
+        return same or self.description.access.dense
+
+    @property
+    def low(self) -> int:
+        return self.ptr + self.description.low
+
+    @property
+    def high(self) -> int:
+        return self.ptr + self.description.high
+
+    def _described(self) -> np.ndarray:
+        """What NumPy needs to compare addresses; nothing is read."""
+        return np.asarray(_Interface(self))
+
+
+MOST_WORK = 10_000
+"""Steps that NumPy may take to tell whether two arrays share an element."""
+
+
+class _Interface:
+    def __init__(self, of: Elements) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (of.ptr, True),
+            "shape": of.description.shape,
+            "strides": of.description.strides,
+            "typestr": f"|V{of.size}",
+        }
+
+
+class Use(NamedTuple):
+    """An array that a record reads or writes. `what`: the record, `name`: the array in it."""
+
+    what: str
+    name: str
+    array: array
+
+    @property
+    def elements(self) -> Elements:
+        return Elements.of(self.array)
+
+    @property
+    def is_float(self) -> bool:
+        return scalar_of(self.array.dtype).is_float
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether gradients flow to it."""
+        return self.is_float and self.array.requires_grad
+
+
+class Launched:
+    """A launch, the compiled form that ran, and how many writes the tape had seen after it. `given`: the arguments as
+    they were passed, whose memory `args` show; `versions`: how often each of PyTorch's tensors was written."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        plan: Plan,
+        given: Sequence[Any],
+        args: Sequence[Any],
+        form: Form,
+        time: int,
+        versions: dict[int, int],
+    ) -> None:
+        self.kernel, self.plan, self.form = kernel, plan, form
+        self.given, self.args = given, args
+        self.time, self.versions = time, versions
+
+    @cached_property
+    def reads(self) -> list[Use]:
+        """The arrays that it may have read."""
+        return self._uses(read(self.kernel, self.form))
+
+    @cached_property
+    def writes(self) -> list[Use]:
+        """The arrays that it may have written."""
+        return self._uses(self.form.writes)
+
+    def _uses(self, positions: Sequence[int]) -> list[Use]:
+        what = f"kernel {self.kernel.name}"
+        named = ((f"argument '{self.kernel.parameters[k].name}'", self.args[k]) for k in positions)
+        return [Use(what, name, a) for name, a in named if isinstance(a, array)]
+
+    @property
+    def arrays(self) -> Iterator[array]:
+        return (a for a in self.args if isinstance(a, array))
+
+
+class Assigned:
+    """A method gave an array all elements of another one, converted, or constants. `new`: the array was made by it."""
+
+    def __init__(self, target: array, source: array | None, new: bool) -> None:
+        self.target, self.source, self.new = target, source, new
+
+    @property
+    def reads(self) -> list[Use]:
+        return [] if self.source is None else [Use("a copy", "its source", self.source)]
+
+    @property
+    def writes(self) -> list[Use]:
+        return [Use("a copy" if self.source is not None else "a fill", "its target", self.target)]
+
+    @property
+    def arrays(self) -> Iterator[array]:
+        return (a for a in (self.target, self.source) if a is not None)
+
+    def take_gradient(self) -> None:
+        """The adjoint: the source's gradient grows by the target's, which is cleared: it was overwritten."""
+        graded = [bool(u.has_gradient) for u in (*self.writes, *self.reads)]
+        given = known_gradient(self.target) if graded[0] else None
+        if given is None:
+            return
+        if self.source is None or not any(graded[1:]):
+            if not self.new:
+                clear(given)
+            return
+        taken = self.source.grad
+        assert taken is not None
+        flat = empty(given.shape, with_scalar(given.dtype, scalar_of(taken.dtype)), taken.device)
+        flat.assign(given)
+        clear(given)
+        add(taken, array(flat, taken.dtype, taken.shape, copy=False))
+
+
+Record = Launched | Assigned
+
+
+def known_gradient(a: array) -> array | None:
+    """The gradient of an array, if there is memory for it: else it is zero."""
+    return a._gradient(make=False)
+
+
+def clear(a: array) -> None:
+    """Set all elements to zero, on no tape."""
+    with recording.paused():
+        a.zero_()
+
+
+_known: WeakKeyDictionary[Kernel, dict[Form, list[int]]] = WeakKeyDictionary()
+
+
+def read(kernel: Kernel, form: Form) -> list[int]:
+    """Positions of the array parameters that a compiled form of a kernel may read."""
+    from tegula.passes.overlap import array_root
+
+    known = _known.setdefault(kernel, {})
+    if form not in known:
+        effects = [e for op in form.kernel.walk() for e in op.effects() if e.kind != "write"]
+        roots = {array_root(e.value) for e in effects if e.value is not None}
+        known[form] = [k for k, p in enumerate(form.kernel.params) if p in roots]
+    return known[form]

@@ -1,0 +1,114 @@
+"""The gradients that a tape starts with, and those that arrays hold before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tegula.errors import LaunchError
+from tegula.runtime.addition import add
+from tegula.runtime.array import array, clone
+from tegula.runtime.records import Elements, Record, Use, clear, known_gradient
+from tegula.types import float32, scalar_of, with_scalar
+
+
+class Seeds:
+    """Where gradients start. `given`: by array, None for ones; without it what the gradients of the arrays hold."""
+
+    def __init__(self, given: Mapping[array, Any] | None) -> None:
+        self.given = (
+            None if given is None else [(target, _seed(target, seed)) for target, seed in given.items()]
+        )
+
+    @property
+    def targets(self) -> list[array]:
+        """The arrays whose gradients are given."""
+        return [target for target, _ in self.given or ()]
+
+    def place(self, records: Sequence[Record]) -> Before:
+        """Have gradients be as they are to start with. Seeds of overlapping arrays add up. What other arrays that are
+        written hold is from earlier tapes: no seed of this one."""
+        uses = [w for r in records for w in r.writes if w.has_gradient]
+        if self.given is None:
+            gradients = [(w.array, g) for w in uses if (g := known_gradient(w.array)) is not None]
+            return Before([], _kept(gradients, records))
+        targets = [(target, _gradient(target)) for target, _ in self.given]
+        places = [Elements.of(grad) for _, grad in targets]
+        written = _others(uses, places)
+        apart = not any(p.meet(q) for k, p in enumerate(places) for q in places[:k])
+        if not apart or any(p.meet(Elements.of(g)) for p in places for g in written):
+            for _, grad in targets:
+                clear(grad)
+        held: list[tuple[array, array]] = []
+        for grad in written:
+            held.append((grad, clone(grad)))
+            clear(grad)
+        for (_, grad), (_, seed) in zip(targets, self.given, strict=True):
+            if apart:
+                grad.assign(seed)
+            else:
+                add(grad, seed)
+        return Before(held, _kept(targets, records))
+
+
+class Before:
+    """What gradients are to hold when a tape has run. `held`: gradients, with what they held before, which is added to;
+    `kept`: those that are seeds, and stay as they are."""
+
+    def __init__(self, held: Sequence[tuple[array, array]], kept: Sequence[tuple[array, array]]) -> None:
+        self.held, self.kept = held, kept
+
+    def restore(self) -> None:
+        for grad, before in self.held:
+            add(grad, before)
+        for grad, seed in self.kept:
+            grad.assign(seed)
+
+
+def _kept(targets: Iterable[tuple[array, array]], records: Sequence[Record]) -> list[tuple[array, array]]:
+    """Copies of the gradients of arrays that no record reads. Of what is read the gradient is the derivative by what
+    the array held before the tape."""
+    reads = [u.elements for r in records for u in r.reads if u.has_gradient]
+    unread = {
+        Elements.of(grad): grad
+        for target, grad in targets
+        if not any(Elements.of(target).meet(read) for read in reads)
+    }
+    return [(grad, clone(grad)) for grad in unread.values()]
+
+
+def _others(uses: Iterable[Use], places: Sequence[Elements]) -> list[array]:
+    """The gradients of written arrays for which there is memory, each once, without those at some places."""
+    found: dict[Elements, array] = {}
+    for use in uses:
+        grad = known_gradient(use.array)
+        if grad is not None and Elements.of(grad) not in places:
+            found.setdefault(Elements.of(grad), grad)
+    return list(found.values())
+
+
+def _gradient(target: array) -> array:
+    grad = target.grad
+    assert grad is not None
+    return grad
+
+
+def _seed(target: array, seed: Any) -> array:
+    """A copy of the gradient that is given for an array. Where that has none, what is given becomes its gradient."""
+    if not scalar_of(target.dtype).is_float:
+        help = "give gradients of the arrays of floats that the launches write"
+        raise LaunchError(f"an array of {target.dtype} has no gradient that could flow: only floats do", help)
+    grad = target.grad
+    if seed is None and grad is None:
+        raise LaunchError("the array has no gradient", "make it with requires_grad=True")
+    if grad is None:
+        dtype = with_scalar(target.dtype, float32) if scalar_of(target.dtype).bits == 8 else target.dtype
+        fits = isinstance(seed, array) and seed.dtype == dtype and seed.shape == target.shape
+        if isinstance(seed, array) and fits and seed.device == target.device:
+            grad = seed
+        else:
+            grad = array(shape=target.shape, dtype=dtype, device=target.device).assign(seed)
+        target.grad = grad
+        return clone(grad, requires_grad=False)
+    made = array(shape=target.shape, dtype=grad.dtype, device=target.device)
+    return made.fill_(1) if seed is None else made.assign(seed)

@@ -1,0 +1,378 @@
+"""Methods of arrays on tapes, seeds of all kinds, gradients of integers and of views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from tape_programs import EPSILON, TapeProgram, outcome
+
+import tegula as tg
+
+D = tg.float64
+
+
+@tg.kernel
+def scale(x: tg.array[D]):
+    i = tg.tid()
+    x[i] = x[i] * 3.0
+
+
+@tg.kernel
+def double(x: tg.array[D], y: tg.array[D]):
+    i = tg.tid()
+    y[i] = x[i] * 2.0
+
+
+@tg.kernel
+def add_up(x: tg.array[D], loss: tg.array[D]):
+    tg.atomic_add(loss, 0, x[tg.tid()])
+
+
+def variable(*values: float) -> tg.array:
+    return tg.array(np.array(values), dtype=D, requires_grad=True)
+
+
+def grad_of(x: tg.array) -> list[float]:
+    return x.grad.numpy().tolist()
+
+
+# Generated -----------------------------------------------------------------------------------------------------------
+
+
+def check(seeds: range, dtype: str) -> None:
+    ends: list[str] = []
+    for seed in seeds:
+        end, program = outcome(seed, dtype)
+        assert not end.startswith("wrong"), f"seed {seed}, {dtype}: {end}\n{program}"
+        ends.append(end)
+    assert sum(end == "right" for end in ends) >= 0.6 * len(ends), ends
+
+
+def test_gradients_of_generated_tapes() -> None:
+    check(range(12), "float64")
+    check(range(20, 22), "bfloat16")
+
+
+def test_derivatives_that_generated_tapes_are_held_against() -> None:
+    """They are those of central differences of the same program in float64."""
+    step = 1e-6
+    for seed in range(8):
+        up, down = (TapeProgram(seed, "float64", nudge=sign * step).forward() for sign in (1, -1))
+        slopes = TapeProgram(seed, "float64", nudge=0.0).forward()
+        for high, low, (_, slope) in zip(up, down, slopes, strict=True):
+            np.testing.assert_allclose((high[0] - low[0]) / (2 * step), slope, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(5))
+@pytest.mark.parametrize("dtype", EPSILON)
+def test_gradients_of_many_generated_tapes(dtype: str, chunk: int) -> None:
+    check(range(1000 + 125 * chunk, 1125 + 125 * chunk), dtype)
+
+
+# Methods between launches --------------------------------------------------------------------------------------------
+
+
+def assigned(x: tg.array, y: tg.array) -> None:
+    y.assign(x)
+
+
+def copied(x: tg.array, y: tg.array) -> None:
+    tg.copy(y, x)
+
+
+def copied_by_parts(x: tg.array, y: tg.array) -> None:
+    y[2:].assign(x[2:])
+    tg.copy(y[1::-1], x[1::-1])
+
+
+def copied_over_itself(x: tg.array, y: tg.array) -> None:
+    y.assign(x)
+    y[::-1].assign(y)
+    y.assign(y[::-1])
+
+
+def copied_as_columns(x: tg.array, y: tg.array) -> None:
+    y.reshape((2, 2)).transpose().assign(x.reshape((2, 2)).transpose())
+
+
+def copied_by_another_dtype(x: tg.array, y: tg.array) -> None:
+    y.assign(tg.array(x, dtype=tg.float32, requires_grad=True))
+
+
+def copied_as_vectors(x: tg.array, y: tg.array) -> None:
+    pairs = tg.array(x.reshape((2, 2)), dtype=tg.vec2d, requires_grad=True)
+    y.reshape((2, 2)).assign(tg.clone(pairs))
+
+
+def cloned(x: tg.array, y: tg.array) -> None:
+    y.assign(tg.clone(x))
+
+
+WAYS = [
+    assigned,
+    copied,
+    copied_by_parts,
+    copied_over_itself,
+    copied_as_columns,
+    copied_by_another_dtype,
+    copied_as_vectors,
+    cloned,
+]
+
+
+@pytest.mark.parametrize("copy", WAYS)
+def test_copies_are_differentiated(copy: Callable[[tg.array, tg.array], None]) -> None:
+    x, y, loss = variable(1, 2, 3, 4), variable(0, 0, 0, 0), variable(0)
+    with tg.Tape() as tape:
+        tg.launch(scale, 4, [x])
+        copy(x, y)
+        x.zero_()
+        tg.launch(add_up, 4, [y], [loss])
+        tg.launch(add_up, 4, [x], [loss])
+    tape.backward(loss)
+    assert loss.numpy().tolist() == [30.0]
+    assert grad_of(x) == [3.0] * 4 and grad_of(y) == [0.0] * 4
+
+
+@pytest.mark.parametrize("value", ["fill_", "zero_", "numpy", "list", "integers", "array without a gradient"])
+def test_constants_cut_gradients(value: str) -> None:
+    x, loss = variable(1, 2, 3, 4), variable(0)
+    data: dict[str, Any] = {
+        "numpy": np.ones(2),
+        "list": [1.0, 1.0],
+        "integers": tg.ones(2, dtype=int, requires_grad=True),
+        "array without a gradient": tg.ones(2, dtype=D),
+    }
+    with tg.Tape() as tape:
+        part = x[1:3]
+        if value in data:
+            part.assign(data[value])
+        else:
+            getattr(part, value)(*[1.0] * (value == "fill_"))
+        tg.launch(add_up, 4, [x], [loss])
+    tape.backward(loss)
+    assert grad_of(x) == [1.0, 0.0, 0.0, 1.0]
+
+
+def test_new_arrays_on_a_tape_have_their_gradient() -> None:
+    loss = variable(0)
+    with tg.Tape() as tape:
+        x = tg.ones(4, dtype=D, requires_grad=True)
+        y = tg.array(tg.ones(4, dtype=D), requires_grad=True)
+        tg.launch(add_up, 4, [x], [loss])
+        tg.launch(add_up, 4, [y], [loss])
+    tape.backward(loss)
+    assert grad_of(x) == grad_of(y) == [1.0] * 4
+
+
+def test_detached_copies_and_views_are_constant() -> None:
+    x, loss = variable(1, 2), variable(0)
+    with tg.Tape() as tape:
+        kept = tg.clone(x, requires_grad=False)
+        view = x[:]
+        view.requires_grad = False
+        for a in (x, kept, view):
+            tg.launch(add_up, 2, [a], [loss])
+    tape.backward(loss)
+    assert grad_of(x) == [1.0, 1.0]
+
+
+def test_methods_in_other_places_are_not_recorded() -> None:
+    x, y, loss = variable(1, 2), variable(0, 0), variable(0)
+    with tg.Tape() as outer:
+        tg.launch(add_up, 2, [x], [loss])
+        with pytest.raises(tg.LaunchError, match="recording already"), tg.Tape():
+            pass
+    with tg.Tape() as other:
+        tg.launch(double, 2, [y], [x])
+        outer.backward(loss)
+        y.grad.zero_()
+    assert len(outer.records) == 1 and len(other.records) == 2
+    assert grad_of(x) == [1.0, 1.0]
+    other.backward(grads={x: [1.0, 1.0]})
+    assert grad_of(y) == [2.0, 2.0]
+
+
+def bits(x: tg.array) -> tg.array:
+    return x.view(tg.int64)
+
+
+def shared(x: tg.array) -> tg.array:
+    return tg.array(x.numpy(), copy=False)
+
+
+def other_gradient(x: tg.array) -> tg.array:
+    return tg.array(x.numpy(), copy=False, requires_grad=True)
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("way", [bits, shared, other_gradient])
+@pytest.mark.parametrize("written", [False, True])
+def test_other_names_of_memory_with_a_gradient_are_refused(
+    way: Callable[[tg.array], tg.array], written: bool
+) -> None:
+    x, loss = variable(1, 2), variable(0)
+    with tg.Tape() as tape:
+        tg.launch(scale, 2, [x])
+        other = way(x)
+        if written:
+            other.zero_()
+        elif other.dtype == D:
+            tg.launch(double, 2, [other], [loss])
+        else:
+            tg.zeros(2, dtype=tg.int64).assign(other)
+    with pytest.raises(tg.LaunchError, match="gradient that has none itself|shares memory"):
+        tape.backward(grads={x: [1.0, 1.0]})
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_gradients_that_would_get_lost_are_found_behind_other_arrays(steps: int) -> None:
+    x, loss = variable(1, 2), variable(0)
+    between = [tg.zeros(2, dtype=D) for _ in range(steps)]
+    with tg.Tape() as tape:
+        tg.launch(double, 2, [x], [between[0]])
+        for a, b in pairwise(between):
+            b.assign(a)
+        tg.launch(add_up, 2, [between[-1]], [loss])
+    with pytest.raises(tg.LaunchError, match="an array without a gradient"):
+        tape.backward(loss)
+
+
+# Seeds ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_that_is_read_and_overwritten() -> None:
+    x, given = variable(1, 2), tg.array([1.0, 10.0], dtype=D)
+    with tg.Tape() as tape:
+        tg.launch(scale, 2, [x])
+    tape.backward(grads={x: given})
+    assert grad_of(x) == [3.0, 30.0] and given.numpy().tolist() == [1.0, 10.0]
+    tape.zero()
+    x.grad.fill_(1.0)
+    tape.backward()
+    assert grad_of(x) == [3.0, 3.0]
+
+
+def test_a_seed_that_is_read_counts_both() -> None:
+    x, y, loss = variable(1, 2), variable(0, 0), variable(0)
+    with tg.Tape() as tape:
+        tg.launch(double, 2, [x], [y])
+        tg.launch(add_up, 2, [y], [loss])
+    tape.backward(grads={y: [1.0, 10.0], loss: [100.0]})
+    assert grad_of(x) == [202.0, 220.0] and grad_of(loss) == [100.0]
+
+
+def test_seeds_of_overlapping_arrays_add_up() -> None:
+    x, y = variable(1, 2, 3), variable(0, 0, 0)
+    y.grad.fill_(7.0)
+    with tg.Tape() as tape:
+        tg.launch(double, 3, [x], [y])
+    tape.backward(grads={y[0:2]: [10.0, 20.0], y: [1.0, 2.0, 3.0], y[::2]: [100.0, 200.0]})
+    assert grad_of(y) == [111.0, 22.0, 203.0] and grad_of(x) == [222.0, 44.0, 406.0]
+
+
+def test_seeds_of_an_earlier_tape_do_not_count_again() -> None:
+    x, y, loss = variable(1, 2), variable(0, 0), variable(0)
+    with tg.Tape() as first:
+        tg.launch(double, 2, [x], [y])
+    first.backward(grads={y: [5.0, 5.0]})
+    with tg.Tape() as second:
+        tg.launch(double, 2, [x], [y])
+        tg.launch(add_up, 2, [y], [loss])
+    second.backward(loss)
+    assert grad_of(x) == [12.0, 12.0]
+
+
+def test_gradients_add_up_over_tapes_where_arrays_change_in_place() -> None:
+    x = variable(1, 2)
+    for _ in range(2):
+        loss = variable(0)
+        with tg.Tape() as tape:
+            tg.launch(scale, 2, [x])
+            tg.launch(add_up, 2, [x], [loss])
+        tape.backward(loss)
+    assert grad_of(x) == [6.0, 6.0]
+
+
+def test_backward_without_arguments() -> None:
+    x, y = variable(1, 2), variable(0, 0)
+    with tg.Tape() as tape:
+        tg.launch(double, 2, [x], [y])
+    y.grad.fill_(1.0)
+    tape.backward()
+    assert grad_of(x) == [2.0, 2.0] and grad_of(y) == [1.0, 1.0]
+    with pytest.raises(tg.LaunchError, match="backwards already"):
+        tape.backward()
+    tape.zero()
+    y[1:].grad.fill_(4.0)
+    tape.backward()
+    assert grad_of(x) == [0.0, 8.0]
+
+
+def test_a_given_gradient_becomes_that_of_an_array_without_one() -> None:
+    x, y, given = variable(1, 2), tg.zeros(2, dtype=D), tg.array([1.0, 2.0], dtype=D)
+    with tg.Tape() as tape:
+        tg.launch(double, 2, [x], [y])
+    tape.backward(grads={y: given})
+    assert y.grad is given and grad_of(y) == [1.0, 2.0] and grad_of(x) == [2.0, 4.0]
+    y = tg.zeros(2, dtype=D)
+    with tg.Tape() as tape:
+        tg.launch(double, 1, [x[1:]], [y[1:]])
+    tape.backward(grads={y: [1.0, 1.0]})
+    assert grad_of(x) == [2.0, 6.0]
+
+
+@pytest.mark.parametrize("loss", [tg.zeros(2, requires_grad=True), tg.zeros(1), tg.zeros(1, dtype=int)])
+def test_losses_that_are_none(loss: tg.array) -> None:
+    with tg.Tape() as tape:
+        pass
+    with pytest.raises(tg.LaunchError, match="one element|no gradient"):
+        tape.backward(loss)
+
+
+# Integers and views --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [bool, tg.int8, tg.uint64])
+def test_gradients_of_integers_are_zero(dtype: Any) -> None:
+    places = tg.zeros(2, dtype=dtype, requires_grad=True)
+    assert places.grad.dtype == places.dtype and places.grad.numpy().tolist() == [0, 0]
+
+    @tg.kernel
+    def take(x: tg.array[D], places, y: tg.array[D]):
+        i = tg.tid()
+        y[i] = x[int(places[i])] * 2.0
+
+    x, y = variable(1, 2), variable(0, 0)
+    with tg.Tape() as tape:
+        tg.launch(take, 2, [x, places], [y])
+    tape.backward(grads={y: [1.0, 10.0]})
+    assert grad_of(x) == [22.0, 0.0] and places.grad.numpy().tolist() == [0, 0]
+    with pytest.raises(tg.LaunchError, match="only floats"):
+        tg.Tape().backward(grads={places: [1, 1]})
+
+
+def test_views_made_before_have_the_gradient_too() -> None:
+    x = tg.array(np.arange(4.0), dtype=D)
+    views = [x[1:3], x.reshape((2, 2)), x.reshape((2, 2)).transpose()[1], tg.array(x, copy=False), x.view(D)]
+    assert all(v.grad is None and not v.requires_grad for v in views)
+    x.requires_grad = True
+    for v in views:
+        v.grad.fill_(0.0)
+        x.grad.fill_(1.0)
+        assert np.all(v.grad.numpy() == 1.0) and v.requires_grad
+    loss = variable(0)
+    x.grad.zero_()
+    with tg.Tape() as tape:
+        tg.launch(add_up, 2, [views[0]], [loss])
+    tape.backward(loss)
+    assert grad_of(x) == [0.0, 1.0, 1.0, 0.0]
+    x.grad = tg.ones(4, dtype=D)
+    assert grad_of(views[0]) == [1.0, 1.0]
+    x.requires_grad = False
+    assert views[0].grad is None
