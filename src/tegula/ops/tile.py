@@ -26,6 +26,7 @@ from tegula.types import (
     float32,
     from_numpy,
     int32,
+    int64,
     scalar_of,
 )
 
@@ -788,11 +789,11 @@ def _add_at(b: GradientBuilder, whole: Value, g: Value, index: Value, axis: int)
         b.emit(BufWrite, [view, b.map(lambda xs: b.one(Add, xs), [b.one(BufRead, [view]), row])])
 
     outer, b.region = b.region, body
-    at = b.as_scalar(b.one(TileExtract, [index, body.args[0]]), int32)
-    low, size = (b.one(Cmp, [at, zero], {"pred": "lt"}), b.const(n, int32))
-    at = b.one(Select, [low, b.one(Add, [at, size]), at])
-    inside = [b.one(Cmp, [at, zero], {"pred": "ge"}), b.one(Cmp, [at, size], {"pred": "lt"})]
-    b.branch(b.one(And, inside), lambda: add(at))
+    at = b.as_scalar(b.one(TileExtract, [index, body.args[0]]), int64)
+    none, size = b.const(0, int64), b.const(n, int64)
+    at = b.one(Select, [b.one(Cmp, [at, none], {"pred": "lt"}), b.one(Add, [at, size]), at])
+    inside = [b.one(Cmp, [at, none], {"pred": "ge"}), b.one(Cmp, [at, size], {"pred": "lt"})]
+    b.branch(b.one(And, inside), lambda: add(b.as_scalar(at, int32)))
     b.emit(Yield, [])
     b.region = outer
     b.emit(For, [zero, b.const(shape[axis], int32), b.const(1, int32)], None, [body])

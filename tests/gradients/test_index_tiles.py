@@ -1,0 +1,50 @@
+"""Gradients through tiles of indices of any integer type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+D = tg.float64
+ROWS = 4
+
+
+@tg.kernel
+def rows(x: tg.array2d[D], places, y: tg.array2d[D]):
+    t = tg.tile_load(x, shape=(4, 3))
+    tg.tile_store(y, t[tg.tile_load(places, shape=8)])
+
+
+@tg.kernel
+def columns(x: tg.array2d[D], places, y: tg.array2d[D]):
+    t = tg.tile_load(x, shape=(3, 4))
+    tg.tile_store(y, t[:, tg.tile_load(places, shape=8)])
+
+
+def ends(dtype: type) -> list[int]:
+    """Indices at the ends of the type, of the tile and of int32, which are inside where their low bits alone count."""
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    near = [0, ROWS - 1, ROWS, -1, -ROWS, -ROWS - 1, 2**31, 2**32, 2**32 + 1, 2**32 - 1, -(2**32), 2**40 + 2]
+    return [n for n in (*near, low, low + 1, high, high - 1) if low <= n <= high]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
+@pytest.mark.parametrize("kernel", [rows, columns])
+def test_only_elements_that_were_taken_get_gradients(kernel: tg.Kernel, dtype: type) -> None:
+    all_of_them = ends(dtype)
+    for first in range(0, len(all_of_them), 8):
+        places = np.resize(all_of_them[first : first + 8], 8).astype(dtype)
+        shape, made = ((4, 3), (8, 3)) if kernel is rows else ((3, 4), (3, 8))
+        x = tg.ones(shape, dtype=D, requires_grad=True)
+        y = tg.zeros(made, dtype=D, requires_grad=True)
+        with tg.Tape() as tape:
+            tg.launch_tiled(kernel, 1, [x, tg.array(places)], [y], block_dim=32)
+        tape.backward(grads={y: np.ones(made)})
+        counts = np.zeros(ROWS)
+        for n in places.tolist():
+            if -ROWS <= n < ROWS:
+                counts[n] += 1
+        wanted = counts[:, None] if kernel is rows else counts
+        assert np.array_equal(x.grad.numpy(), np.broadcast_to(wanted, shape))
