@@ -432,6 +432,20 @@ class TuningError(LaunchError):
     CODE: ClassVar[str] = "tuning"
 
 
+class UnfitNumber(TegulaError, ValueError):
+    """A number of the host that its element type does not hold, or a length that no array has."""
+
+    CODE: ClassVar[str] = "number"
+
+    def __init__(self, message: str, help: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.help = help
+
+    def __str__(self) -> str:
+        return rendered(self.CODE, None, self.message, (), self.help)
+
+
 class RunError(TegulaError):
     """What a kernel reported while it ran; the first failure in the order of blocks and threads. `loc` is where."""
 

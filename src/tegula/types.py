@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, TypeAlias, TypeGuard, cast
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias, TypeGuard, cast
 import numpy as np
 
 from tegula.dataclass import dataclass
+from tegula.fitting import fitted, listed, truncated
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,15 @@ class DType:
         return f"tg.{self.name}"
 
     def __call__(self, value: object = 0) -> np.generic:
-        """The NumPy scalar of this type with the given value."""
-        return to_numpy(self).type(value)
+        """The NumPy scalar of this type with the given value. As casts in kernels do, integers are made of floats by
+        truncating. UnfitNumber for a value that is outside of the type."""
+        wanted = to_numpy(self)
+        data = listed(value, wanted)
+        if self.is_int:
+            data = truncated(data)
+        elif self.is_bool:
+            data = data != 0
+        return fitted(data, wanted, self.name)[()]
 
     @property
     def is_float(self) -> bool:
@@ -116,8 +125,12 @@ class MatType:
 
 def _filled(shape: tuple[int, ...], dtype: DType, values: tuple[Any, ...]) -> np.ndarray:
     if len(values) <= 1 and np.ndim(values[0] if values else 0) == 0:
-        return np.full(shape, values[0] if values else 0, to_numpy(dtype))
-    return np.array(values, to_numpy(dtype)).reshape(shape)
+        values = tuple(values[:1] or (0,)) * math.prod(shape)
+    wanted = to_numpy(dtype)
+    data = fitted(listed(values, wanted), wanted, dtype.name)
+    if data.size != math.prod(shape):
+        raise ValueError(f"{math.prod(shape)} numbers of {dtype} are needed, or one for all, got {data.size}")
+    return data.reshape(shape)
 
 
 ElementType: TypeAlias = DType | VecType | MatType

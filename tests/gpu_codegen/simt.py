@@ -340,7 +340,9 @@ class _Block:
             words[0] = self._warp(words[1], lambda given: [given[lane ^ by] for lane in range(32)])
         elif name.startswith("shfl.sync.up"):
             by = words[2] & 31
-            words[0] = self._warp(words[1], lambda given: [given[k - by if k >= by else k] for k in range(32)])
+            words[0] = self._warp(
+                words[1], lambda given: [given[k - by if k >= by else k] for k in range(32)]
+            )
         elif name.startswith("ldmatrix"):
             words[:4] = self._warp(words[0], lambda given: self._matrices(given, ".trans" in name))
         elif name.startswith("mma."):

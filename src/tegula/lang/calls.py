@@ -237,7 +237,7 @@ class Calls(State):
         (x,) = args
         if kind is float and isinstance(x, str):
             return self._spelt(x, node)
-        if isinstance(x, LITERALS) and (kind is not int or math.isfinite(x)):
+        if isinstance(x, LITERALS) and (kind is not int or isinstance(x, int) or math.isfinite(x)):
             return as_float(x) if kind is float else kind(x)
         if kind is bool:
             return self.builder.truth(x) if not self.builder.is_tile(x) else self.builder.cast(x, bool_)

@@ -15,7 +15,7 @@ from tegula.errors import UnknownAttribute, UnsupportedCapture
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.ops import PUBLIC
 from tegula.source import Location
-from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, numpy_type
+from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, counterpart, numpy_type
 
 ALIASES: dict[str, object] = {"bool": DTYPES["bool"], "bool_": DTYPES["bool"]}
 _CONSTANTS = {
@@ -87,17 +87,11 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
         return x
     if isinstance(x, bool | int | float):
         return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
-    if (
-        isinstance(x, np.generic)
-        and x.dtype.kind in "biuf"
-        or isinstance(x, np.generic)
-        and x.dtype.kind == "V"
-    ):
-        return x
-    if isinstance(x, np.ndarray) and x.ndim == 0 and x.dtype.kind in "biuf":
-        return x[()]
-    if isinstance(x, np.ndarray) and x.ndim in (1, 2) and 0 < x.size <= 64 and x.dtype.kind in "biuf":
-        return x
+    if isinstance(x, np.generic | np.ndarray) and counterpart(x.dtype) is not None:
+        if x.ndim == 0:
+            return x[()]
+        if isinstance(x, np.ndarray) and x.ndim in (1, 2) and 0 < x.size <= 64:
+            return x
     if isinstance(x, tuple | list):
         return tuple(capture(name, part, loc) for part in x)
     if isinstance(x, range):

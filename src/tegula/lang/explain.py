@@ -58,7 +58,7 @@ def quoted(node: ast.AST) -> str:
 def cast_text(node: ast.AST, x: Any, to: DType) -> str:
     """An expression that converts what the node stands for."""
     name = {"float32": "float", "int32": "int", "bool": "bool"}.get(to.name, f"tg.{to}")
-    if type(x) is int and to.is_float:
+    if type(x) is int and to.is_float and x.bit_length() < 1000:
         return str(float(x))
     if isinstance(x, Value) and isinstance(x.type, TileType | BufType):
         return f"tg.tile_astype({quoted(node)}, {name})"

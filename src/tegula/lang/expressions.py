@@ -216,7 +216,10 @@ class Expressions(Calls):
         if any(x.type != t for x in typed) or (op in ("floordiv", "mod", "div") and b == 0):
             return None
         assert isinstance(t, DType)
-        result = self.builder.binary(op, a, b)
+        try:
+            result = self.builder.binary(op, a, b)
+        except TypeRule:  # what Python has no number for, kernels have one for at run time
+            return None
         low = -(1 << (t.bits - 1)) if t.kind == "i" else 0
         return self.builder.const(result, t) if low <= result < low + (1 << t.bits) else None
 

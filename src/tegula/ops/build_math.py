@@ -10,7 +10,7 @@ from typing import Any
 from tegula.ir import Value
 from tegula.ops import scalar as S
 from tegula.ops.base import REGISTRY, TypeRule, element, public, require
-from tegula.ops.builder import LITERALS, OpBuilder, Operand, as_tuple, describe
+from tegula.ops.builder import LITERALS, OpBuilder, Operand, as_tuple, describe, float_literal
 from tegula.ops.convert import Bitcast
 from tegula.ops.literals import fold_literals
 from tegula.ops.vector import VecMake, VecSplat
@@ -239,7 +239,7 @@ def composite(b: OpBuilder, to: VecType | MatType, args: Sequence[Operand]) -> V
 
 def _component(b: OpBuilder, x: Operand, dtype: DType) -> Value:
     if isinstance(x, int) and not isinstance(x, bool) and dtype.is_float:
-        x = float(x)
+        x = float_literal(x)
     made = b.value(x, dtype)
     if made.type != dtype:
         raise TypeRule(f"a component must be {dtype}, got {made.type}", f"cast it: tg.{dtype}(...)")

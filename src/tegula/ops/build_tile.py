@@ -12,7 +12,16 @@ from tegula.ir import Value
 from tegula.ops import scalar as S
 from tegula.ops.base import TypeRule, public, require
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, is_packed, split_layout
-from tegula.ops.builder import Function, OpBuilder, Operand, as_tuple, describe, is_tuple
+from tegula.ops.builder import (
+    Function,
+    OpBuilder,
+    Operand,
+    as_tuple,
+    checked_literal,
+    describe,
+    float_literal,
+    is_tuple,
+)
 from tegula.ops.convert import convert
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
@@ -99,7 +108,7 @@ def tile_full(
     """A tile with `value` (may be a run-time value, the same for the block) in every element."""
     t = None if dtype is None else element_type(dtype)
     if t is not None and isinstance(value, int) and scalar_of(t).is_float:
-        value = float(value)
+        value = float_literal(value)
     return stored(b, b.full(constant_shape(shape), value, t), storage)
 
 
@@ -111,7 +120,9 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Op
     for x in args:
         if not isinstance(x, int | float):
             raise TypeRule("", "", "NotConstant", culprit=x, what="the range of tile_arange")
-        require(not isinstance(x, bool) and math.isfinite(x), f"{x} is not a bound of tile_arange")
+        require(
+            not isinstance(x, bool) and math.isfinite(float_literal(x)), f"{x} is not a bound of tile_arange"
+        )
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
     require(step != 0, "the step of tile_arange must not be 0")
     count = max(0, -int(-(stop - start) // step))
@@ -124,8 +135,10 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Op
         require(
             x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "give it integers"
         )
+    check_shape((count,))
+    checked_literal(start + step * (count - 1), scalar)
     counted = scalar if scalar.is_int else _counted_in(scalar, float(start), float(step), count)
-    values = [b.const(v if scalar.is_int else float(v), counted) for v in (start, step)]
+    values = [b.const(v, counted) for v in (start, step)]
     return stored(b, b.tile(b.cast(b.one(TileArange, values, {"count": count}), scalar)), storage)
 
 
@@ -202,7 +215,7 @@ def tile_load(
     shape = constant_shape(shape)
     t = array_type.dtype
     if isinstance(fill, int) and scalar_of(t).is_float:
-        fill = float(fill)
+        fill = float_literal(fill)
     filling = b.const(fill, t) if not isinstance(fill, Value) else fill
     attrs = {"shape": shape, "bounds_check": bool(bounds_check), "aligned": bool(aligned)}
     return stored(b, b.one(TileLoad, [array, filling, *_offsets(b, offset, len(shape))], attrs), storage)
@@ -648,4 +661,4 @@ def _is_zero(x: Value) -> bool:
 def _factor(b: OpBuilder, x: Operand, t: ElementType) -> Value:
     if isinstance(x, Value):
         return x
-    return b.const(float(x) if scalar_of(t).is_float else int(x), t)
+    return b.const(x, t)

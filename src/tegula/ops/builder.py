@@ -4,19 +4,22 @@ Everything here raises `TypeRule` for operands that do not fit; the frontend add
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tegula.errors import UnfitNumber
+from tegula.fitting import fitted, shown
 from tegula.ir import Builder, Region, Value
 from tegula.ops import scalar as S
 from tegula.ops.base import REGISTRY, TileOp, TypeRule, cast_help, element, require
 from tegula.ops.buffer import BufRead, BufSet, BufUpdate, BufWrite, root
 from tegula.ops.control import Yield
 from tegula.ops.convert import Cast
-from tegula.ops.literals import BITWISE, BITWISE_HELP, SYMBOLS, as_float, fold_literals
+from tegula.ops.literals import BITWISE, BITWISE_HELP, SYMBOLS, fold_literals
 from tegula.ops.tile import TileBroadcast, TileFillAbsent, TileFull, TileMap, TileMarkPartial
 from tegula.ops.vector import VecExtract, VecMake, VecSplat
 from tegula.source import UNKNOWN, Location
@@ -32,10 +35,12 @@ from tegula.types import (
     bool_,
     element_shape,
     float32,
+    float64,
     from_numpy,
     int32,
     is_element,
     scalar_of,
+    to_numpy,
 )
 
 Operand: TypeAlias = Any
@@ -131,7 +136,7 @@ class OpBuilder(Builder):
     def const(self, value: Any, dtype: ElementType) -> Value:
         """A constant of the element type; a number stands for every component."""
         scalar = scalar_of(dtype)
-        made = self.one(S.Const, [], {"value": _checked_literal(value, scalar), "type": scalar})
+        made = self.one(S.Const, [], {"value": checked_literal(value, scalar), "type": scalar})
         return made if dtype == scalar else self.one(VecSplat, [made], {"type": dtype})
 
     def value(self, x: Operand, like: Type | None = None) -> Value:
@@ -321,7 +326,7 @@ class OpBuilder(Builder):
 
     def compare(self, pred: str, a: Operand, b: Operand) -> Operand:
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
-            return bool(S.COMPARISONS[pred](a, b))
+            return bool(getattr(operator, pred)(a, b))
         if self.is_tile(a) or self.is_tile(b):
             kept, rebuild = self.literals_apart([a, b])
             return self.map(lambda args: self.compare(pred, *rebuild(args)), kept)
@@ -361,10 +366,10 @@ class OpBuilder(Builder):
         if isinstance(x, int) and not isinstance(x, bool) and to.is_int:
             return self.const(int(x), to)
         if to.is_float:
-            return self.const(as_float(x), to)
+            return self.const(x, to)
         if to.is_bool:
             return self.const(bool(x), to)
-        return self.one(Cast, [self.const(as_float(x), DType("float64", "f", 64))], {"to": to})
+        return self.one(Cast, [self.const(x, float64)], {"to": to})
 
     # Operators -------------------------------------------------------------------------------------------------------
 
@@ -478,7 +483,7 @@ class OpBuilder(Builder):
                 "an integer power needs a constant exponent of 0 or more", "cast to float for other powers"
             )
         left, right = self.unified(
-            "pow", [a, float(b) if isinstance(b, int) and not isinstance(b, bool) else b]
+            "pow", [a, float_literal(b) if isinstance(b, int) and not isinstance(b, bool) else b]
         )
         self._same("pow", left, right)
         return self.call("pow", left, right)
@@ -552,16 +557,37 @@ def _shape(x: Operand) -> object:
     return getattr(getattr(x, "type", None), "shape", "()")
 
 
-def _checked_literal(value: Any, scalar: DType) -> Any:
+def checked_literal(value: Any, scalar: DType) -> Any:
+    """A number as a constant of a type; TypeRule for one that the type does not hold."""
     if scalar.is_bool:
         return bool(value)
     if scalar.is_float:
-        return as_float(value)
+        return float_literal(value, scalar)
+    if isinstance(value, float):
+        require(value.is_integer(), f"{value} does not fit into {scalar}", "write a whole number")
     if not _holds(scalar, value):
         wider = next((t for t in ("int32", "uint32", "int64", "uint64") if _holds(DTYPES[t], value)), "")
         help = f"give it a wider type: tg.{wider}({value})" if wider else "no type holds it: use a float"
-        raise TypeRule(f"{value} does not fit into {scalar}", help)
+        raise TypeRule(f"{shown(value)} does not fit into {scalar}", help)
     return int(value)
+
+
+_FINITE = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}
+"""By the bits of a float type, a size up to which nothing becomes an infinity."""
+
+
+def float_literal(value: bool | int | float, scalar: DType = float64) -> float:
+    """A number as a float; TypeRule for one that the type does not hold."""
+    try:
+        made = float(value)
+        if abs(made) <= _FINITE[scalar.bits]:
+            return made
+        fitted(np.asarray(made), to_numpy(scalar), scalar.name)
+    except (OverflowError, UnfitNumber):
+        wide = abs(value) < 2**1023 and scalar.bits < 64
+        help = "use tg.float64 throughout" if wide else "the largest number of a float64 is 1.8e308"
+        raise TypeRule(f"{shown(value)} does not fit into {scalar}", help) from None
+    return made
 
 
 def _holds(scalar: DType, value: Any) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tegula.fitting import shown
 from tegula.ir import Effect, Region, Value
 from tegula.ops.array import array_type
 from tegula.ops.base import TileOp, TypeRule, element, require, wider
@@ -47,12 +49,20 @@ def tile_type(t: Type, partial: bool = False) -> TileType:
 MOST_DIMENSIONS = 4
 
 
+MOST_ELEMENTS = 2**31 - 1
+
+
 def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int, ...]:
     require(1 <= len(shape) <= most, f"a tile has 1 to {MOST_DIMENSIONS} dimensions, got {len(shape)}")
     require(
         all(isinstance(n, int) and n > 0 for n in shape),
         f"tile dimensions must be positive, got {tuple(shape)}",
     )
+    if math.prod(shape) > MOST_ELEMENTS:
+        sizes = ", ".join(map(shown, shape))
+        raise TypeRule(
+            f"a tile has up to {MOST_ELEMENTS} elements, got ({sizes})", "use smaller tiles, in a loop"
+        )
     return tuple(shape)
 
 

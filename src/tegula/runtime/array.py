@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tegula.errors import UnfitNumber
+from tegula.fitting import extents, first_leaf, fitted, is_numeric, listed, new_extents
 from tegula.lang.annotations import ArrayAnnotation, array_annotation
 from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS, Description, described
 from tegula.runtime.device import CPU, Device, get_device
@@ -24,6 +26,7 @@ from tegula.types import (
     element_type,
     float32,
     from_numpy,
+    int32,
     scalar_of,
     to_numpy,
     with_scalar,
@@ -39,9 +42,10 @@ def allocate(shape: Sequence[int], dtype: DType, device: Device = CPU) -> np.nda
 
     Memory of a GPU is described by a NumPy array that must not be read: see runtime/cuda/memory.py."""
     numpy_dtype = to_numpy(dtype)
+    new_extents(tuple(shape), numpy_dtype.itemsize)
     if device is not CPU:
         return _cuda_memory().allocate(device, shape, numpy_dtype)
-    size = int(np.prod(shape, dtype=np.int64)) * numpy_dtype.itemsize
+    size = math.prod(shape) * numpy_dtype.itemsize
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size].view(numpy_dtype).reshape(tuple(shape))
@@ -113,17 +117,17 @@ class array:
     ) -> None:
         made = element_type(dtype) if dtype is not None else None
         where = get_device(device) if device is not None or data is None else None
-        extents = _extents(shape) if shape is not None else None
+        lengths = extents(shape) if shape is not None else None
         if data is None:
             made = made or element_type(float)
             where = where or CPU
-            memory = allocate((*(extents or ()), *element_shape(made)), scalar_of(made), where)
+            memory = allocate((*(lengths or ()), *element_shape(made)), scalar_of(made), where)
             _filled(memory, where, 0)
         else:
             memory, where = _from_data(data, made, copy, where)
             made = made or from_numpy(memory.dtype)
-            if extents is not None:
-                memory = _reshaped(memory, where, (*extents, *element_shape(made)))
+            if lengths is not None:
+                memory = _reshaped(memory, where, (*lengths, *element_shape(made)))
         self._bind(memory, made, where, ndim)
         if requires_grad:
             self.requires_grad = True
@@ -356,8 +360,9 @@ class array:
     # Changing --------------------------------------------------------------------------------------------------------
 
     def fill_(self, value: object) -> array:
-        """Set every element."""
-        _filled(self._data, self.device, value)
+        """Set every element to a number, or to what NumPy broadcasts to the array; UnfitNumber for numbers that the
+        element type does not hold."""
+        _filled(self._data, self.device, _pattern(value, self.dtype))
         if recording.on:
             recording.assigned(self)
         return self
@@ -367,13 +372,14 @@ class array:
         return self.fill_(0)
 
     def assign(self, source: object) -> array:
-        """Copy another array's elements, from any device; the shapes must agree."""
-        data, where = _found(source)
+        """Copy another array's elements, from any device; the shapes must agree. UnfitNumber for numbers that the
+        element type does not hold."""
+        data, where = _found(source, self._data.dtype)
         if data.shape != self._data.shape:
             raise ValueError(
                 f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
             )
-        _copied(self._data, self.device, data, where)
+        _copied(self._data, self.device, data, where, str(scalar_of(self.dtype)))
         if recording.on:
             recording.assigned(self, source if isinstance(source, array) else None)
         return self
@@ -383,14 +389,15 @@ class array:
     def __getitem__(self, index: Any) -> array:
         """A view by basic indexing; a single element is a view of shape (1,)."""
         entries = index if isinstance(index, tuple) else (index,)
-        if len(entries) > self.ndim or not all(isinstance(i, int | np.integer | slice) for i in entries):
+        basic = (isinstance(i, int | np.integer | slice) and not isinstance(i, bool) for i in entries)
+        if len(entries) > self.ndim or not all(basic):
             raise IndexError(f"an array with {self.ndim} dimensions cannot be indexed by {index!r}")
         return self._view(self._data[(*entries, ...)], self.dtype, lambda g: g[index])
 
     def reshape(self, shape: int | Sequence[int]) -> array:
         """The same elements under another shape, without a copy; ValueError where that is impossible."""
         try:
-            made = _viewed(self._data, (*_extents(shape), *element_shape(self.dtype)))
+            made = _viewed(self._data, (*extents(shape), *element_shape(self.dtype)))
         except CannotView:
             raise ValueError(
                 f"an array with strides {self.strides} cannot be reshaped to {shape} without a copy"
@@ -404,6 +411,11 @@ class array:
     def transpose(self, axes: Sequence[int] | None = None) -> array:
         """The dimensions reordered (reversed by default), as a view."""
         order = tuple(axes) if axes is not None else tuple(reversed(range(self.ndim)))
+        if sorted(k % self.ndim if -self.ndim <= k < self.ndim else -1 for k in order) != list(
+            range(self.ndim)
+        ):
+            raise ValueError(f"axes must name each of {self.ndim} dimensions once, got {order}")
+        order = tuple(k % self.ndim for k in order)
         inner = tuple(range(self.ndim, self._data.ndim))
         return self._view(self._data.transpose(order + inner), self.dtype, lambda g: g.transpose(axes))
 
@@ -439,12 +451,6 @@ def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
     return made
 
 
-def _extents(shape: int | Sequence[int]) -> tuple[int, ...]:
-    if type(shape) is not tuple and isinstance(shape, int | np.integer):
-        return (int(shape),)
-    return tuple(map(int, shape))
-
-
 # NumPy 2.1 brought `copy=`; setting the shape, the way before, is on its way out.
 _RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 
@@ -475,7 +481,7 @@ def _reshaped(data: np.ndarray, device: Device, shape: tuple[int, ...]) -> np.nd
         return _viewed(data, shape)
     except CannotView:
         packed = allocate(data.shape, from_numpy(data.dtype), device)
-        _copied(packed, device, data, device)
+        _copied(packed, device, data, device, str(data.dtype))
         return _viewed(packed, shape)
 
 
@@ -486,25 +492,46 @@ def _filled(data: np.ndarray, device: Device, value: object) -> None:
         _cuda_memory().fill(device, data, value)
 
 
-def _copied(target: np.ndarray, device: Device, source: np.ndarray, source_device: Device) -> None:
-    """Copy elements between any two devices, converted where the dtypes differ (on the host, if they do)."""
-    if device is not CPU and source_device is not CPU and target.dtype == source.dtype:
-        _cuda_memory().copy(device, target, source, source_device)
+def _pattern(value: object, dtype: ElementType) -> np.ndarray:
+    """What to fill an array with, in its scalar type."""
+    scalar = scalar_of(dtype)
+    wanted = to_numpy(scalar)
+    data, home = _found(value, wanted)
+    return fitted(data if home is CPU else _cuda_memory().download(home, data), wanted, scalar.name)
+
+
+def _is_plain(data: object) -> bool:
+    """Whether data are Python's numbers, or lists of them: their type is what Python or NumPy made of them."""
+    if isinstance(data, array | np.ndarray):
+        return False
+    return isinstance(data, np.generic) or not any(
+        hasattr(data, way) for way in ("__dlpack__", "__array_interface__", "__cuda_array_interface__")
+    )
+
+
+def _copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device, name: str) -> None:
+    """Copy elements between any two devices, converted where the dtypes differ (on the host, if they do). `name`: that
+    of the target's type."""
+    if device is not CPU and home is not CPU and target.dtype == source.dtype:
+        _cuda_memory().copy(device, target, source, home)
         return
-    if source_device is not CPU:
-        source = _cuda_memory().download(source_device, source)
+    if home is not CPU:
+        source = _cuda_memory().download(home, source)
+    source = fitted(source, target.dtype, name)
     if device is CPU:
-        target[...] = source.astype(target.dtype, copy=False)
+        target[...] = source
     else:
-        _cuda_memory().upload(device, target, source.astype(target.dtype, copy=False))
+        _cuda_memory().upload(device, target, source)
 
 
-def _found(data: Any) -> tuple[np.ndarray, Device]:
-    """Data of any kind as NumPy describes them, and where they are."""
+def _found(data: Any, wanted: np.dtype | None = None) -> tuple[np.ndarray, Device]:
+    """Data of any kind as NumPy describes them, and where they are. `wanted`: the type that they are to become."""
     if isinstance(data, array):
         return data._data, data.device
     if isinstance(data, np.ndarray):
         return data, CPU
+    if _is_plain(data):
+        return listed(data, wanted), CPU
     if _may_be_on_device(data):
         found = _interop().on_device(data)
         if found is not None:
@@ -536,19 +563,40 @@ def _from_data(
     data: Any, dtype: ElementType | None, copy: bool, device: Device | None
 ) -> tuple[np.ndarray, Device]:
     """Data of any kind on a device. None: where they are; what is copied from the host goes to the current device."""
-    source, home = _found(data)
-    described = hasattr(data, "__dlpack__") or hasattr(data, "__array_interface__")
-    plain = isinstance(data, np.generic) or (not isinstance(data, array) and not described and home is CPU)
-    if dtype is None and plain and source.dtype in (np.float64, np.int64):
-        # Python's numbers, and lists of them.
-        source = source.astype(np.float32 if source.dtype == np.float64 else np.int32)
+    plain = _is_plain(data)
+    source, home = _found(data, to_numpy(scalar_of(dtype)) if dtype is not None else None)
+    if dtype is None and plain:
+        dtype = _of_plain(data, source)
     target = to_numpy(scalar_of(dtype)) if dtype is not None else source.dtype
     where = device or (get_device() if copy and home is CPU else home)
     if not copy and source.dtype == target and where == home:
         return source, home
-    made = allocate(source.shape, from_numpy(target), where)
-    _copied(made, where, source, home)
+    scalar = from_numpy(target)
+    made = allocate(source.shape, scalar, where)
+    _copied(made, where, source, home, scalar.name)
     return made, where
+
+
+def _of_plain(data: Any, source: np.ndarray) -> ElementType:
+    """The type of an array that is made of Python's numbers: int32 for integers, float32 for floats, as in kernels.
+    NumPy's numbers keep theirs, but for those that are Python's."""
+    kind = source.dtype
+    if kind == np.float64:
+        return float32
+    of_python = kind == np.uint64 and not isinstance(first_leaf(data), np.generic | np.ndarray)
+    if kind == np.int64 or of_python:
+        return _held(source, int32)
+    if kind.kind == "O":
+        return _held(source, int32) if all(isinstance(x, int) for x in source.ravel()) else float32
+    if not is_numeric(kind):
+        raise UnfitNumber(f"expected numbers, got data of NumPy's type {kind}")
+    return from_numpy(kind)
+
+
+def _held(source: np.ndarray, t: DType) -> DType:
+    """`t`, if it holds all numbers; UnfitNumber that names the wider type otherwise."""
+    fitted(source, to_numpy(t), t.name, "name a wider type: dtype=tg.int64")
+    return t
 
 
 def _packed(data: np.ndarray, rank: int) -> bool:
@@ -589,14 +637,14 @@ def empty(
     requires_grad: bool = False,
 ) -> array:
     """A new array with unspecified elements."""
-    made, where, extents = element_type(dtype), get_device(device), _extents(shape)
-    strides = None if where is CPU else _packed_strides(extents, made)
+    made, where, lengths = element_type(dtype), get_device(device), extents(shape)
+    strides = None if where is CPU else _packed_strides(lengths, made)
     if strides is None:
-        result = wrap(allocate((*extents, *element_shape(made)), scalar_of(made), where), made, where)
+        result = wrap(allocate((*lengths, *element_shape(made)), scalar_of(made), where), made, where)
     else:
         result = object.__new__(array)
-        owner = _cuda_memory().new(where, strides[0] * extents[0])
-        result._describe(owner, made, where, True, owner.address, extents, strides)
+        owner = _cuda_memory().new(where, strides[0] * lengths[0])
+        result._describe(owner, made, where, True, owner.address, lengths, strides)
     if requires_grad:
         result.requires_grad = True
     return result

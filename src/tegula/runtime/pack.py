@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tegula.errors import LaunchError
+from tegula.errors import LaunchError, UnfitNumber
+from tegula.fitting import fitted, listed, shown
 from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.definition import Parameter
 from tegula.runtime.array import adopt, array
@@ -132,10 +133,11 @@ def _scalar_packer(p: Parameter, wanted: DType) -> Packer:
                 value = _number(wanted, value)
             if packed is not None:
                 return number, packed(value)
-            return number, to_numpy(wanted).type(value).tobytes().ljust(8, b"\0")
+            made = fitted(np.asarray(float(value)), to_numpy(wanted), wanted.name)
+            return number, made.tobytes().ljust(8, b"\0")
         except (TypeError, ValueError, struct.error, OverflowError) as e:
             help = "convert it; numbers are taken only where the parameter's type can hold them"
-            raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}", help) from e
+            raise LaunchError(f"argument '{p.name}': expected {wanted}, got {shown(value)}", help) from e
 
     return pack
 
@@ -146,24 +148,26 @@ def _number(wanted: DType, value: Any) -> Any:
         raise TypeError
     if wanted.is_int and not isinstance(value, int | np.integer):
         raise TypeError
+    if not hasattr(value, "__float__"):
+        raise TypeError
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _pack_composite(p: Parameter, wanted: VecType | MatType, value: Any) -> Packed:
     help = f"pass {components(wanted)} numbers, of shape {element_shape(wanted)}"
+    scalar = scalar_of(wanted)
     try:
-        data = np.asarray(value)
+        data = fitted(listed(value, to_numpy(scalar)), to_numpy(scalar), scalar.name)
+    except UnfitNumber as error:
+        raise LaunchError(f"argument '{p.name}': expected {wanted}: {error.message}", help) from error
     except ValueError as error:  # rows of different lengths
         raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}", help) from error
-    if data.dtype.kind not in "biuf" and data.dtype.kind != "V":
-        raise LaunchError(f"argument '{p.name}': expected {wanted}, got {value!r}", help)
     if data.shape == (components(wanted),):
         data = data.reshape(element_shape(wanted))
     if data.shape != element_shape(wanted):
         what = f"argument '{p.name}': expected {wanted}, got a value of shape {data.shape}"
         raise LaunchError(what, help)
-    raw = data.astype(to_numpy(scalar_of(wanted))).tobytes()
-    return launch_id(wanted), raw.ljust(-(-element_bytes(wanted) // 8) * 8, b"\0")
+    return launch_id(wanted), data.tobytes().ljust(-(-element_bytes(wanted) // 8) * 8, b"\0")
 
 
 def _pack_any(p: Parameter, value: Any) -> Packed:

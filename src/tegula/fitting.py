@@ -1,0 +1,217 @@
+"""Numbers of the host as numbers of an element type: the nearest one, or an error, never another number.
+
+NumPy's own conversions wrap integers, make infinities of large floats and something of NaN, each in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tegula.errors import UnfitNumber
+
+CAST_HELP = "convert the data yourself where that is meant: NumPy's round, clip and astype say how"
+
+
+def fitted(data: np.ndarray, wanted: np.dtype, name: str, help: str = "") -> np.ndarray:
+    """The numbers of `data` in NumPy's type `wanted`, which users know as `name`; `data` itself if they have it.
+
+    Integers must be in the range of the type, floats that become integers whole. Floats are rounded to the nearest, but
+    a finite one never becomes an infinity, nor an infinity something else. Bools are made of 0 and 1 only. UnfitNumber,
+    with the first number that does not fit, and `help`; for what holds no numbers too."""
+    if data.dtype == wanted:
+        return data
+    if data.dtype.kind == "O":
+        return _from_objects(data, wanted, name, help)
+    if not is_numeric(data.dtype):
+        raise UnfitNumber(f"expected numbers for {name}, got data of NumPy's type {data.dtype}", help)
+    if _lossless(data.dtype, wanted):
+        return data.astype(wanted)
+    with np.errstate(all="ignore"):
+        if _is_float(wanted):
+            made = data.astype(wanted)
+            wrong = _lost(data, made)
+        else:
+            # The other floats are exact in these, and NumPy's comparisons of them are too.
+            plain = data.astype(np.float32) if data.dtype.name in _EXTENDED else data
+            wrong = ~_whole_and_within(plain, *limits(wanted))
+            made = plain if wrong.any() else plain.astype(wanted)
+    if wrong.any():
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        raise _unfit(data[at], at, wanted, name, help)
+    return made
+
+
+def listed(data: Any, wanted: np.dtype | None) -> np.ndarray:
+    """Python's numbers, and lists of them, as NumPy reads them, but without the roundings on the way to integers that
+    floats in the same list, or integers beyond 64 bits, would bring. `wanted`: the type that is meant, if known."""
+    found = np.asarray(data)
+    if found.dtype.kind != "f" or isinstance(data, np.generic):
+        return found
+    to_int = wanted is not None and not _is_float(wanted)
+    if to_int or (found.dtype == np.float64 and found.size and np.max(np.abs(found)) >= 2**63):
+        exact = np.array(data, dtype=object)
+        if to_int or all(isinstance(x, int | np.integer) for x in exact.ravel()):
+            return exact
+    return found
+
+
+def truncated(data: np.ndarray) -> np.ndarray:
+    """Floats without their fractions; other numbers as they are."""
+    if data.dtype.kind == "O":
+        whole = [int(x) if isinstance(x, float) and np.isfinite(x) else x for x in data.ravel()]
+        made = np.empty(data.size, object)
+        made[:] = whole
+        return made.reshape(data.shape)
+    if data.dtype.name in _EXTENDED:
+        data = data.astype(np.float32)
+    return np.trunc(data) if data.dtype.kind == "f" else data
+
+
+def first_leaf(data: Any) -> Any:
+    """The first number of nested lists."""
+    while isinstance(data, list | tuple) and data:
+        data = data[0]
+    return data
+
+
+def extents(shape: Any) -> tuple[int, ...]:
+    """A shape as whole numbers; ValueError for others. A float may be one that is whole, as n / 4 gives."""
+    if type(shape) is int:
+        return (shape,)
+    if isinstance(shape, np.ndarray):
+        shape = shape.tolist()
+    given = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
+    return tuple([n if type(n) is int else _extent(n, given) for n in given])
+
+
+def _extent(n: Any, given: tuple[Any, ...]) -> int:
+    if isinstance(n, float | np.floating) and float(n).is_integer():
+        return int(n)
+    if isinstance(n, bool | np.bool_) or not hasattr(n, "__index__"):
+        shown = given[0] if len(given) == 1 else given
+        raise UnfitNumber(f"a shape is made of whole numbers, got {shown!r}", "round them up: -(-n // m)")
+    return n.__index__()
+
+
+def new_extents(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
+    """The shape of new memory for elements of `item` bytes; UnfitNumber where there can be none."""
+    if shape and min(shape) < 0:
+        raise UnfitNumber(f"a new array cannot have the shape {shape}", "lengths are 0 or more")
+    size = item
+    for n in shape:
+        size *= max(n, 1)
+    if size >= 2**63:
+        raise UnfitNumber(f"an array of shape {shape} would take {size} bytes", "no address reaches as far")
+    return shape
+
+
+def is_numeric(dtype: np.dtype) -> bool:
+    """Whether NumPy's type is one of bools, integers or floats, those of ml_dtypes among them."""
+    return dtype.kind in "biuf" or dtype.name in _EXTENDED
+
+
+_EXTENDED = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})
+"""Types that NumPy gets from ml_dtypes."""
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    return dtype.kind not in "biu"
+
+
+def _lossless(source: np.dtype, wanted: np.dtype) -> bool:
+    """Whether every number of one type fits the other. Types that NumPy did not define are looked at."""
+    return not {source.name, wanted.name} & _EXTENDED and np.can_cast(source, wanted, "safe")
+
+
+def _lost(data: np.ndarray, made: np.ndarray) -> np.ndarray:
+    """Where numbers became an infinity, or infinities something else."""
+    if np.isfinite(made).all():
+        return np.zeros((), bool)
+    infinite = np.isinf(data) if data.dtype.kind not in "biu" else np.zeros((), bool)
+    held = np.isfinite(made) | (np.isinf(made) & infinite)
+    return ~held & ~(np.isnan(data) if data.dtype.kind not in "biu" else np.zeros((), bool))
+
+
+def limits(dtype: np.dtype) -> tuple[int, int]:
+    """The least and the greatest number of an integer type, or of bool."""
+    if dtype.kind == "b":
+        return 0, 1
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def _whole_and_within(data: np.ndarray, low: int, high: int) -> np.ndarray:
+    if data.dtype.kind == "f":
+        # Both ends are powers of 2, or 0: exact as floats, if the upper one is left out.
+        kind = np.promote_types(data.dtype, np.float64)
+        wide = data.astype(kind)
+        return (wide >= kind.type(low)) & (wide < kind.type(high + 1)) & (np.trunc(wide) == wide)
+    if data.dtype.kind == "b" or not data.size:
+        return np.ones((), bool)
+    if low <= int(data.min()) and int(data.max()) <= high:
+        return np.ones((), bool)
+    own_low, own_high = limits(data.dtype)
+    return (data >= data.dtype.type(max(low, own_low))) & (data <= data.dtype.type(min(high, own_high)))
+
+
+def _from_objects(data: np.ndarray, wanted: np.dtype, name: str, help: str) -> np.ndarray:
+    """Numbers of Python's of any kind and size."""
+    made = np.empty(data.shape, wanted)
+    for at, x in np.ndenumerate(data):
+        made[at] = _from_object(x, at, wanted, name, help)
+    return made
+
+
+def _from_object(x: Any, at: tuple[int, ...], wanted: np.dtype, name: str, help: str) -> Any:
+    if isinstance(x, np.generic) and is_numeric(x.dtype):
+        return fitted(np.asarray(x), wanted, name, help)
+    if not (hasattr(x, "__float__") or hasattr(x, "__index__")):
+        raise UnfitNumber(f"expected numbers for {name}, got {shown(x)}{_place(at)}", help)
+    try:
+        if _is_float(wanted):
+            return fitted(np.asarray(float(x), np.float64), wanted, name, help)
+        low, high = limits(wanted)
+        whole = x.__index__() if hasattr(x, "__index__") else int(x)
+        if whole == x and low <= whole <= high:
+            return whole
+    except (OverflowError, ValueError, TypeError, UnfitNumber):
+        pass
+    raise _unfit(x, at, wanted, name, help)
+
+
+def _unfit(x: Any, at: tuple[int, ...], wanted: np.dtype, name: str, help: str) -> UnfitNumber:
+    what = f"{shown(x)} does not fit {name}"
+    if not _is_float(wanted):
+        low, high = limits(wanted)
+        whole = _is_whole(x)
+        inside = f"{low} to {high}" if wanted.kind != "b" else "False and True, 0 and 1"
+        what += f" ({inside})" if whole else f", which holds whole numbers from {low} to {high}"
+    return UnfitNumber(what + _place(at), help or CAST_HELP)
+
+
+def _is_whole(x: Any) -> bool:
+    try:
+        return int(x) == x
+    except (OverflowError, ValueError, TypeError):
+        return False
+
+
+def _place(at: tuple[int, ...]) -> str:
+    return f", at index {', '.join(map(str, at))}" if at else ""
+
+
+MOST_DIGITS = 40
+"""Longer integers are not printed, and Python refuses to where they are much longer."""
+
+
+def shown(x: Any) -> str:
+    """A number as it is written, a long one by its size."""
+    if isinstance(x, np.generic):
+        return (
+            str(float(x)) if x.dtype.itemsize <= 8 and _is_float(x.dtype) and is_numeric(x.dtype) else str(x)
+        )
+    if isinstance(x, int) and x.bit_length() > 3 * MOST_DIGITS:
+        return f"an integer of {x.bit_length()} bits"
+    return repr(x)
