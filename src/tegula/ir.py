@@ -143,13 +143,15 @@ class AccessClass:
 
     `align`: bytes that the base and all strides but the innermost are multiples of (1 to 64); `contiguous`: the last
     dimension has unit stride; `dense`: the whole array is packed row-major; `aliases`: positions of the other array
-    arguments whose bytes overlap this one's; `bulk`: a tensor map can describe it."""
+    arguments whose bytes overlap this one's; `bulk`: a tensor map can describe it; `long`: the dimensions of 2**31
+    elements and more, whose lengths int32, the type of shapes in kernels, does not hold."""
 
     align: int = 1
     contiguous: bool = False
     dense: bool = False
     aliases: tuple[int, ...] = ()
     bulk: bool = False
+    long: tuple[int, ...] = ()
 
 
 AT_ONCE, LOOPED, WAITED, READ = "at once", "looped", "waited", "read"

@@ -153,7 +153,10 @@ class _Printer:
 
 
 def _record(record: LaunchClass | AccessClass) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in field_names(record)}
+    found = {name: getattr(record, name) for name in field_names(record)}
+    if not found.get("long", True):
+        del found["long"]
+    return found
 
 
 def _float(value: float) -> str:

@@ -152,7 +152,7 @@ def test_too_many_blocks(driver: PretendDriver) -> None:
     (compiled,) = add.compiled
     with pytest.raises(tg.LaunchError, match="2147483648 blocks are more than the 2147483647 of one launch"):
         launch_on_device(compiled, 2**31, b"", args, None)
-    assert plan((4, 2**31), 256).blocks == 2**25
+    assert plan((2**13, 2**20), 256).blocks == 2**25
 
 
 def test_an_empty_launch(driver: PretendDriver) -> None:

@@ -8,7 +8,7 @@ from tegula.codegen.sites import RECORD_BYTES, RECORD_HEADER, RECORD_SLOTS, RECO
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt, View
 from tegula.codegen.text import constant, register_type
-from tegula.errors import InternalError
+from tegula.errors import InternalError, TypeMismatch
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayCas, ArrayLoad, ArrayShape, ArrayStore, ArrayView
@@ -17,6 +17,7 @@ from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import BlockCount, BlockIndex, LaneIndex, Tid
 from tegula.ops.stack import StackCount
 from tegula.ops.tile import TileExtract
+from tegula.passes.overlap import array_root
 from tegula.types import (
     ArrayType,
     DType,
@@ -117,9 +118,24 @@ def _array_store(s: State, op: Op) -> None:
     s.memory.store_element(pointer, s.components(op.operands[1]), array.dtype)
 
 
-def _array_shape(s: State, op: Op) -> Components:
-    n = s.arrays[op.operands[0]].shape[op.attrs["dim"]]
-    return (s.code.emit(f"trunc i64 {n} to i32"),)
+def length_of(s: State, op: ArrayShape) -> str:
+    """The length that an op asks for, i64. TypeMismatch where it is one that int32 may not hold."""
+    (array,), dim = op.operands, op.attrs["dim"]
+    whole = array_root(array)
+    k = s.kernel.params.index(whole) if whole in s.kernel.params else None
+    access = s.kernel.access[k] if k is not None else None
+    long = access.long if access is not None else ()
+    if k is not None and ((dim in long) if whole is array else long):
+        name = s.kernel.param_names[k]
+        what = f"the length of array '{name}' is needed here as an int32, and dimension {long[0]} has 2**31 or more"
+        raise TypeMismatch(
+            op.loc, what=what, help="pass a view of fewer elements, or the length as an argument"
+        )
+    return s.arrays[array].shape[dim]
+
+
+def _array_shape(s: State, op: ArrayShape) -> Components:
+    return (s.code.emit(f"trunc i64 {length_of(s, op)} to i32"),)
 
 
 def _array_atomic(s: State, op: Op) -> Components:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tegula.codegen.arrays import accessed_element, combined, lower_access, reshaped
+from tegula.codegen.arrays import accessed_element, combined, length_of, lower_access, reshaped
 from tegula.codegen.convert import convert
 from tegula.codegen.lane_address import Offsets, Place, lane_numbers, moved, place, spread_pointer
 from tegula.codegen.lane_width import in_turn
@@ -267,9 +267,8 @@ def _array_view(s: State, op: Op) -> None:
     )
 
 
-def _array_shape(s: State, op: Op) -> Components:
-    n = s.arrays[op.operands[0]].shape[op.attrs["dim"]]
-    return (convert(s.code, n, int64, int32, s.width),)
+def _array_shape(s: State, op: ArrayShape) -> Components:
+    return (convert(s.code, length_of(s, op), int64, int32, s.width),)
 
 
 def _buffer_view(s: State, op: Op) -> None:

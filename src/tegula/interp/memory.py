@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from tegula.errors import InternalError
+from tegula.errors import InternalError, TypeMismatch
 from tegula.interp.machine import Machine, Mask, RunValue, handles
 from tegula.ir import Op, Value
 from tegula.ops import scalar
@@ -140,7 +140,10 @@ def run_shape(m: Machine, op: Op, mask: Mask) -> Any:
     reference, dim = m.env[op.operands[0]], op.attrs["dim"]
     out = np.zeros(m.lanes, np.int32)
     for lane in np.flatnonzero(mask):
-        out[lane] = (reference[lane] if isinstance(reference, list) else reference).shape[dim]
+        n = (reference[lane] if isinstance(reference, list) else reference).shape[dim]
+        if n >= 2**31:
+            raise TypeMismatch(op.loc, what=f"the length {n} of an array is needed here as an int32")
+        out[lane] = n
     return out
 
 

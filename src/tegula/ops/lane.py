@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Region, Value
+from tegula.ir import Kernel, Region, Value
 from tegula.ops.base import TileOp, element, require
 from tegula.ops.scalar import Cmp, Select
 from tegula.types import MatType, TileType, Type, VecType, element_shape, int32, int64, scalar_of
@@ -199,3 +199,11 @@ class BlockCount(TileOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         return [int32]
+
+
+def numbers_blocks(kernel: Kernel) -> bool:
+    """Whether blocks are numbered by integers of 32 bits: launches have fewer of them then."""
+    return any(isinstance(op, BlockPlace | BlockIndex | BlockCount) for op in kernel.walk())
+
+
+MOST_NUMBERED = 2**31 - 1

@@ -21,6 +21,7 @@ from tegula.rewrite import clone_region
 from tegula.runtime.array import array
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
+from tegula.runtime.dimensions import MOST_INT32, check_dimensions
 from tegula.runtime.kernel import SOURCE, Kernel, Specialisation
 from tegula.runtime.library import library
 from tegula.runtime.quick import key as quick_key
@@ -391,6 +392,11 @@ def planned(steps: Sequence[Part], dims: Sequence[int], args: Sequence[Any], whe
         blocks = -(-math.prod(shape) // threads)
         partials = tuple((p, made.numbers(p.shape)) for p in step.partials)
         counts = made.numbers(step.counts)
+        check_dimensions(shape)
+        if max(counts, default=0) > MOST_INT32:
+            raise LaunchError(
+                f"the gradient would count to {max(counts)}, and int32 does not", "launch several times"
+            )
         found.append(Known(part.of(step, place), shape, threads, blocks, counts, partials, where))
     return found
 

@@ -16,6 +16,7 @@ from tegula.lang.captures import Captured
 from tegula.lang.decorators import KernelDef
 from tegula.ops.base import TileOp
 from tegula.ops.debug import Assert, Print, PrintTile
+from tegula.ops.lane import MOST_NUMBERED, numbers_blocks
 from tegula.ops.roles import Roles, block_threads
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
@@ -46,6 +47,7 @@ class Compiled:
         "function",
         "kernel",
         "loaded",
+        "most_blocks",
         "scratch_bytes",
         "sites",
         "writes",
@@ -61,6 +63,7 @@ class Compiled:
         self.from_cache = from_cache
         self.device: Device = CPU
         self.writes: tuple[int, ...] = tuple(data["writes"])
+        self.most_blocks: int = MOST_NUMBERED if data["numbered"] else 2**62
         self.captured: tuple[Captured, ...] = kernel.captured
 
     def launch(
@@ -77,6 +80,13 @@ class Compiled:
         if stream is not None:
             message = f"kernel {self.kernel.name}: there are no streams on the CPU"
             raise LaunchError(message, "launch without stream=")
+        if blocks > self.most_blocks:
+            message = (
+                f"kernel {self.kernel.name}: {blocks} blocks are more than it can number, {self.most_blocks}"
+            )
+            raise LaunchError(
+                message, "launch fewer blocks, which tg.persistent_tiles has do more tiles each"
+            )
         if self.sites:
             run_reporting(self, packed, blocks, threads)
         else:
@@ -157,7 +167,12 @@ def build(kernel: Kernel, target: CpuTarget, debug: bool) -> Entry:
     code = lower_kernel(kernel, for_cpu(kernel), target, debug)
     check_memory(code.scratch, CPU.max_shared_memory_per_block, CPU)
     sites = [site_to_json(s) for s in code.sites]
-    metadata = {"scratch": code.scratch.total, "sites": sites, "writes": writes}
+    metadata = {
+        "scratch": code.scratch.total,
+        "sites": sites,
+        "writes": writes,
+        "numbered": numbers_blocks(kernel),
+    }
     return Entry(metadata, compile_object(code.text, target))
 
 

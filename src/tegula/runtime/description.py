@@ -11,6 +11,7 @@ from typing import Any
 
 from tegula.ir import AccessClass
 from tegula.runtime.device import CPU, Device
+from tegula.runtime.dimensions import MOST_INT32
 from tegula.types import ElementType, element_bytes
 
 MAP_ALIGNMENT, MAP_STRIDES, MAP_LENGTHS = 16, 1 << 40, 1 << 32
@@ -93,4 +94,5 @@ def _access(size: int, shape: Sequence[int], strides: Sequence[int], start: int)
         and all(0 < s < MAP_STRIDES for s in steps)
         and all(n < MAP_LENGTHS for n in shape)
     )
-    return AccessClass(align, contiguous or empty, dense or empty, bulk=mapped or empty)
+    long = tuple(k for k, n in enumerate(shape) if n > MOST_INT32)
+    return AccessClass(align, contiguous or empty, dense or empty, bulk=mapped or empty, long=long)

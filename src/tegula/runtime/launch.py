@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 import struct
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from tegula.runtime.array import allocate, array, wrap, zeros
 from tegula.runtime.config import config
 from tegula.runtime.description import launch_id
 from tegula.runtime.device import CPU, Device, get_device, switch
+from tegula.runtime.dimensions import check_dimensions
 from tegula.runtime.kernel import Kernel, KernelChoice
 from tegula.runtime.pack import adopted
 from tegula.runtime.recording import recording
@@ -78,15 +78,7 @@ def plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
             f"launch dimensions must not be negative, got {whole}",
             "give the number of threads in each dimension",
         )
-    if math.prod(whole) >= 2**62:
-        raise LaunchError(
-            f"a launch has fewer than 2**62 threads, got dimensions {whole}", "launch several times"
-        )
-    if any(n > 2**31 for n in whole):
-        raise LaunchError(
-            f"a launch has at most 2**31 threads in each dimension, got dimensions {whole}",
-            "thread indices are int32: split the dimension in two",
-        )
+    check_dimensions(whole)
     if not 1 <= block_dim <= 1024:
         raise LaunchError(
             f"block_dim must be 1 to 1024, got {block_dim}",

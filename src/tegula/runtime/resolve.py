@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from tegula.dataclass import replace
 from tegula.errors import LaunchError
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.captures import unchanged
@@ -151,7 +152,7 @@ def specialisation(
             dtype, ndim, known = argument[:3]
             others = tuple(sorted({j for pair in overlap for j in pair if k in pair and j != k}))
             types.append(ArrayType(dtype, ndim))
-            access.append(AccessClass(known.align, known.contiguous, known.dense, others, known.bulk))
+            access.append(replace(known, aliases=others))
         else:
             types.append(argument)
             access.append(None)

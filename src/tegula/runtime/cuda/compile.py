@@ -94,7 +94,7 @@ def _lines(kernel: Kernel) -> list[str]:
 def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
     """Compile a traced kernel, which the passes change in place."""
     from tegula.codegen.gpu.maps import argument_bytes, described_maps, maps_at
-    from tegula.ops.lane import BlockPlace, LogicalBlocks
+    from tegula.ops.lane import LogicalBlocks, numbers_blocks
     from tegula.passes.pipeline import prepare
     from tegula.runtime.automatic import build as build_code
     from tegula.runtime.compile import site_to_json, written
@@ -118,7 +118,7 @@ def build(kernel: Kernel, made_for: CudaTarget, debug: bool) -> Entry:
         "combined": any(isinstance(op, LogicalBlocks) for op in kernel.walk()),
         "overlaps": made_for.overlaps_launches,
         "paired": code.paired,
-        "placed": any(isinstance(op, BlockPlace) for op in kernel.walk()),
+        "placed": numbers_blocks(kernel),
     }
     return Entry(metadata, made.code)
 

@@ -1,0 +1,196 @@
+"""Launches with more threads than int32 counts, and arrays that are longer: right, or refused before anything runs."""
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.backend.pool import _local
+from tegula.interp.launch import _run_block
+from tegula.interp.machine import Grid, Machine
+from tegula.interp.report import Report
+from tegula.runtime.launch import plan
+from tegula.runtime.resolve import resolve
+
+pytestmark = pytest.mark.cpu
+
+LARGE = 2**31
+
+
+@tg.kernel
+def places(near: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, out: tg.array2d[int]):
+    """The indices of the threads next to one of them; `d1` to `d3`: the lengths behind the first dimension."""
+    i, j, k, m = tg.tid()
+    linear = ((tg.int64(i) * d1 + tg.int64(j)) * d2 + tg.int64(k)) * d3 + tg.int64(m) - near
+    if linear >= tg.int64(0) and linear < tg.int64(out.shape[0]):
+        at = tg.int32(linear)
+        out[at, 0] = i
+        out[at, 1] = j
+        out[at, 2] = k
+        out[at, 3] = m
+
+
+def product_of(rng: random.Random) -> tuple[int, ...]:
+    """Four dimensions with 2**31 threads and more; some are 1, some fit blocks, some do not."""
+    while True:
+        bits = [rng.choice([0, 1, 5, 10, 16, 20, 30]) for _ in range(4)]
+        dims = tuple(max(1, 2**b + rng.choice([0, 0, -1, 1])) for b in bits)
+        if LARGE <= math.prod(dims) < 2**62 and max(dims) < LARGE:
+            return dims
+
+
+def shown(dims: tuple[int, ...], block_dim: int, block: int) -> np.ndarray:
+    """What machine code gives for a block, which alone is run."""
+    first = block * block_dim
+    out = tg.full((block_dim, 4), -1, int)
+    args = (first, *dims[1:], out)
+    made = plan(dims, block_dim)
+    compiled, packed, _ = resolve(places, made, args)
+    assert block < made.blocks
+    compiled.function(packed, _local.scratch(compiled.scratch_bytes), block, block + 1)
+    return out.numpy()
+
+
+def expected(dims: tuple[int, ...], block_dim: int, block: int) -> np.ndarray:
+    out = np.full((block_dim, 4), -1, np.int32)
+    linear = np.arange(block * block_dim, min((block + 1) * block_dim, math.prod(dims)))
+    out[: len(linear)] = np.stack(np.unravel_index(linear, dims), axis=1)
+    return out
+
+
+def check_products(seed: int, count: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(count):
+        dims, block_dim = product_of(rng), rng.choice([32, 64, 256, 100])
+        blocks = -(-math.prod(dims) // block_dim)
+        for block in (0, LARGE // block_dim - 1, blocks - 1, rng.randrange(blocks)):
+            np.testing.assert_array_equal(shown(dims, block_dim, block), expected(dims, block_dim, block))
+
+
+def test_products_of_dimensions() -> None:
+    check_products(1, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_many_products_of_dimensions(seed: int) -> None:
+    check_products(seed + 100, 20)
+
+
+@pytest.mark.slow
+def test_the_interpreter_agrees() -> None:
+    rng = random.Random(5)
+    for _ in range(10):
+        dims, block_dim = product_of(rng), 32
+        block = rng.randrange(-(-math.prod(dims) // block_dim))
+        made = plan(dims, block_dim)
+        out = tg.full((block_dim, 4), -1, int)
+        compiled, _, _ = resolve(places, made, (0, *dims[1:], out))
+        values = [np.full(block_dim, n, np.int64) for n in (block * block_dim, *dims[1:])]
+        grid = Grid(dims, made.blocks, made.blocks)
+        kernel = places.trace(
+            tuple(p.type for p in compiled.kernel.params), made.launch, compiled.kernel.access
+        )
+        _run_block(kernel, [*values, out.numpy()], grid, block, Report(kernel, print), Machine)
+        np.testing.assert_array_equal(out.numpy(), expected(dims, block_dim, block))
+
+
+@tg.kernel
+def mark(ran: tg.array1d[int]):
+    ran[0] = 1
+
+
+@tg.kernel
+def scaled(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    if i < 1:
+        y[i] = x[i] * 2.0
+
+
+FAR = [LARGE, LARGE + 1, 2**32, 2**40, float(LARGE), np.int64(LARGE), 10**30]
+
+
+@pytest.mark.parametrize("n", FAR, ids=str)
+def test_dimensions_that_have_no_index(n: Any) -> None:
+    """Nothing runs: not the launch, not its adjoint, not a launch that a tape has recorded."""
+    ran, x, y = tg.zeros(1, int), tg.ones(1, requires_grad=True), tg.zeros(1, requires_grad=True)
+    for dim in (n, [n], (1, n), (n, 1), (1, n, 1), [1, 1, 1, n], np.array([1, int(n)], object)):
+        if np.ndim(dim) and len(dim) < 4:
+            with pytest.raises(tg.LaunchError, match="2\\*\\*31"):
+                tg.launch_tiled(mark, dim=dim, block_dim=32, inputs=[ran])
+        with pytest.raises(tg.LaunchError, match="2\\*\\*31"):
+            tg.launch(mark, dim=dim, inputs=[ran])
+        with pytest.raises(tg.LaunchError, match="2\\*\\*31"):
+            tg.launch(scaled, dim=dim, inputs=[x], outputs=[y], adjoint=True)
+    assert ran.numpy()[0] == 0 and x.grad.numpy()[0] == 0.0
+
+
+@tg.kernel
+def each_tile(rows: int, columns: int, out: tg.array1d[int]):
+    with tg.ws(0):
+        for i, j in tg.persistent_tiles((rows, columns)):
+            tg.atomic_add(out, 0, i + j)
+
+
+def test_blocks_that_are_numbered() -> None:
+    """Kernels that number their blocks in 32 bits are refused where there are more."""
+    out = tg.zeros(1, int)
+    tg.launch_tiled(each_tile, dim=3, inputs=[2, 2], outputs=[out])
+    with pytest.raises(tg.LaunchError, match="number"):
+        tg.launch_tiled(each_tile, dim=(2**16, 2**15), inputs=[2, 2], outputs=[out])
+
+
+# Arrays --------------------------------------------------------------------------------------------------------------
+
+
+def long_array(shape: tuple[int, ...]) -> tg.array:
+    """Of one number everywhere, which takes no memory."""
+    return tg.array(np.broadcast_to(np.int8(7), shape), copy=False)
+
+
+def length_kernels() -> dict[str, tg.Kernel]:
+    @tg.kernel
+    def length(a: tg.array2d[tg.int8], out: tg.array1d[int]):
+        out[0] = a.shape[0]
+
+    @tg.kernel
+    def of_view(a: tg.array2d[tg.int8], out: tg.array1d[int]):
+        out[0] = len(a[:, 0])
+
+    @tg.kernel
+    def last(a: tg.array2d[tg.int8], out: tg.array1d[int]):
+        out[0] = int(a[-1, 0])
+
+    @tg.kernel
+    def per_thread(a: tg.array2d[tg.int8], out: tg.array1d[int]):
+        i = tg.tid()
+        out[i] = a.shape[0] - i
+
+    return {f.name: f for f in (length, of_view, last, per_thread)}
+
+
+@pytest.mark.parametrize("n", [LARGE - 1, LARGE, 2**33])
+@pytest.mark.parametrize("name", ["length", "of_view", "last", "per_thread"])
+def test_lengths_beyond_int32(name: str, n: int) -> None:
+    kernel, out = length_kernels()[name], tg.zeros(1, int)
+    if n < LARGE:
+        tg.launch(kernel, dim=1, block_dim=1, inputs=[long_array((n, 1)), out])
+        assert out.numpy()[0] == (7 if name == "last" else n)
+    else:
+        with pytest.raises(tg.CompileError, match="int32"):
+            tg.launch(kernel, dim=1, block_dim=1, inputs=[long_array((n, 1)), out])
+
+
+def test_other_lengths_of_long_arrays() -> None:
+    """The other dimensions have lengths, and elements far away can be read."""
+
+    @tg.kernel
+    def far(a: tg.array2d[tg.int8], at: tg.int64, out: tg.array1d[int]):
+        out[0] = a.shape[1] + int(a[at, 1])
+
+    out = tg.zeros(1, int)
+    tg.launch(far, dim=1, block_dim=1, inputs=[long_array((2**33, 3)), 2**33 - 1, out])
+    assert out.numpy()[0] == 10
