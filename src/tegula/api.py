@@ -9,6 +9,7 @@ from tegula.errors import (
     BrokenPromise,
     CompileError,
     Deadlock,
+    DifferingOperand,
     DivisionByZero,
     KernelAssertion,
     LaunchError,

@@ -491,6 +491,11 @@ class BrokenPromise(RunError):
     CODE = "broken-promise"
 
 
+class DifferingOperand(UserWarning):
+    """A scalar operand of a tile function that differs between threads of a block, found in debug mode: it means thread
+    0's value, which may be what is wanted."""
+
+
 class Deadlock(RunError):
     """No role of a block can go on: each one that has not ended waits for another. `waits`: where, and for what."""
 

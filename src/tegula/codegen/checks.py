@@ -5,6 +5,7 @@ from __future__ import annotations
 from tegula.codegen.arrays import report_unless, slot
 from tegula.codegen.elements import array_pointer, inside, offsets
 from tegula.codegen.scalar import Components
+from tegula.codegen.sites import RECORDS
 from tegula.codegen.state import State
 from tegula.codegen.storage import ArrayAt
 from tegula.ir import Op
@@ -29,16 +30,22 @@ def check_division(s: State, op: Op) -> None:
     report_unless(s, ok, s.site("division", op.loc), [])
 
 
-def check_uniform(s: State, op: Op) -> None:
-    """Report the first lane whose value differs from lane 0's."""
-    value = op.operands[0]
+def check_uniform(s: State, op: Op, k: int = 0, said: str = "") -> None:
+    """Report lanes whose value of operand `k` differs from lane 0's. `said`: what an operand of which nobody promised
+    that is, for a note."""
+    value = op.operands[k]
     if value not in s.lanes:
         return
-    view, site, first = s.lanes[value], s.site("uniform", op.loc), s.components(value)
-    with s.code.loop("1", s.present) as loop:
+    view, site, first = s.lanes[value], _site(s, op, said), s.components(value)
+    with s.code.loop("1", s.present, "1", [("i1", "false")] if said else []) as loop:
         parts = s.memory.load_element(s.memory.at(view, [loop.index]), view.dtype, view.component_stride)
         ok = _same(s, first, parts, scalar_of(view.dtype))
         before, s.lane = s.lane, loop.index
+        if said:
+            # A note of one thread is enough.
+            silent = s.code.emit(f"or i1 {loop.values[0]}, {_or_enough(s, ok)}")
+            loop.next = [s.code.emit(f"or i1 {loop.values[0]}, {s.code.emit(f'xor i1 {ok}, true')}")]
+            ok = silent
         report_unless(s, ok, site, [])
         s.lane = before
 
@@ -46,8 +53,22 @@ def check_uniform(s: State, op: Op) -> None:
 def check_agreement(s: State, op: Op) -> None:
     """Report this lane if its value, the first operand, differs from lane 0's, the second."""
     parts, first = (s.components(v) for v in op.operands)
-    dtype = scalar_of(op.operands[0].type)  # type: ignore[arg-type]
-    report_unless(s, _same(s, first, parts, dtype), s.site("uniform", op.loc), [])
+    dtype, said = scalar_of(op.operands[0].type), op.attrs.get("implicit", "")  # type: ignore[arg-type]
+    ok = _same(s, first, parts, dtype)
+    report_unless(s, _or_enough(s, ok) if said else ok, _site(s, op, said), [])
+
+
+def _site(s: State, op: Op, said: str) -> int:
+    return s.site("differing", op.loc, operand=said) if said else s.site("uniform", op.loc)
+
+
+NOTES = RECORDS // 2
+"""Of a launch with more records than these no notes are made: there must be room for failures."""
+
+
+def _or_enough(s: State, ok: str) -> str:
+    count = s.code.emit("load atomic i64, ptr %report monotonic, align 8")
+    return s.code.emit(f"or i1 {ok}, {s.code.emit(f'icmp uge i64 {count}, {NOTES}')}")
 
 
 def _same(s: State, first: Components, second: Components, dtype: DType) -> str:

@@ -68,6 +68,7 @@ from tegula.ops.tile import (
 )
 from tegula.passes.overlap import reads_in_place
 from tegula.passes.plan_memory import Plan
+from tegula.passes.uniform_operands import group_operands
 from tegula.passes.uniformity import Uniformity
 from tegula.rewrite import uses
 from tegula.source import Location
@@ -200,6 +201,9 @@ class _Walk:
         promised = op.attrs.get("aligned") or (self.s.debug and op.attrs.get("bounds_check") is False)
         if promised and not isinstance(op, PipeLoad):
             check_access(self.s, op)
+        if self.s.debug:
+            for k, said in group_operands(op, self.s.known):  # type: ignore[arg-type]
+                check_uniform(self.s, op, k, said)
         rule = _RULES.get(type(op))
         if rule is not None:
             rule(self, op)
@@ -250,7 +254,7 @@ class _Walk:
 
     def lane_uniform(self, op: Op) -> None:
         if self.s.debug and not op.attrs.get("implicit"):
-            check_uniform(self.s, op)
+            check_uniform(self.s, op)  # others are looked at as operands of the group
         self.s.scalars[op.result] = self.s.components(op.operands[0])
 
     # Buffers ---------------------------------------------------------------------------------------------------------

@@ -36,6 +36,8 @@ def run_publish(m: Machine, op: Op, mask: Mask) -> None:
 
 @handles("group.agree")
 def run_agree(m: Machine, op: Op, mask: Mask) -> None:
+    if op.attrs.get("implicit"):
+        return
     value, first = m.env[op.operands[0]], m.group(op.operands[1])
     same = (value == first) | ((value != value) & (first != first))
     for lane in np.flatnonzero(m.present & ~same.reshape(m.lanes, -1).all(1))[:1]:

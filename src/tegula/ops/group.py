@@ -59,7 +59,8 @@ class Publish(TileOp):
 
 
 class Agree(TileOp):
-    """Operands: per-lane value, lane 0's. Reports lanes with another value: debug mode asks so of `lane.uniform`."""
+    """Operands: per-lane value, lane 0's. Reports lanes with another value: debug mode asks so of `lane.uniform`.
+    Attribute `implicit`, if there: what an operand that means lane 0's value is; the report is a note then."""
 
     __slots__ = ()
     NAME = "group.agree"

@@ -238,8 +238,9 @@ class _Lowering:
 
     def uniform(self, build: Builder, op: Op) -> list[Value]:
         value = self._published(build, op.operands[0], _number(build, 0))
-        if self.debug and not op.attrs.get("implicit"):
-            build.insert(Agree([op.operands[0], value], []))
+        said = op.attrs.get("implicit", "")
+        if self.debug and said is not True:
+            build.insert(Agree([op.operands[0], value], [], {"implicit": said} if said else None))
         return [value]
 
     def from_thread(self, build: Builder, op: Op) -> list[Value]:

@@ -15,6 +15,7 @@ from tegula.ops.roles import Roles
 from tegula.passes.accesses import Access, accesses, conflict, internal_conflicts, may_meet
 from tegula.passes.overlap import popped_from
 from tegula.passes.promote_buffers import root
+from tegula.passes.uniform_operands import said_of_view
 from tegula.passes.uniformity import Uniformity
 from tegula.rewrite import clone_op, replace, uses
 from tegula.types import ArrayType, BufType, PipeType, TileType
@@ -139,7 +140,8 @@ class _Splitter:
             if operand in self.views:
                 made.operands[k] = self._uniform_view(operand, out)
             elif self.known.varying(operand):
-                picked = LaneUniform([operand], [operand.type], {"implicit": True}, [], made.loc)
+                what = {"implicit": said_of_view(operand)}
+                picked = LaneUniform([operand], [operand.type], what, [], made.loc)
                 self._append(picked, out)
                 made.operands[k] = picked.result
         self._append(made, out)

@@ -11,8 +11,11 @@ from tegula.codegen.kernel import CpuCode, lower_kernel
 from tegula.dataclass import dataclass
 from tegula.ir import AccessClass, Op
 from tegula.ir import Kernel as KernelIR
+from tegula.ops.base import TileOp
 from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
 from tegula.passes.pipeline import for_cpu, prepare
+from tegula.passes.uniform_operands import group_operands, view_index
+from tegula.passes.uniformity import analyse
 from tegula.runtime.automatic import build
 from tegula.runtime.compile import trace
 from tegula.runtime.config import config
@@ -119,7 +122,8 @@ def inspect(kernel: Kernel, wanted: Specialisation) -> Inspection | CudaInspecti
 
         made_for = target_of(wanted.device.ordinal)
         return inspect_for_gpu(kernel, wanted, ir, made_for, stages)
-    roles, known = explain_roles(ir), for_cpu(ir, keep)
+    of_first = explain_operands(ir)
+    roles, known = [*explain_roles(ir), *of_first], for_cpu(ir, keep)
     target, debug = get_target(config.cpu_target), config.mode == "debug"
     return Inspection(kernel, wanted, ir, stages, roles, target, lower_kernel(ir, known, target, debug))
 
@@ -128,7 +132,7 @@ def inspect_for_gpu(
     kernel: Kernel, wanted: Specialisation, ir: KernelIR, target: CudaTarget, stages: dict[str, str]
 ) -> CudaInspection:
     """The form as it runs on a GPU, of its prepared IR, which is changed; what each step makes is added to `stages`."""
-    roles: list[str] = []
+    roles, of_first = list[str](), explain_operands(ir)
 
     def keep(name: str, kernel: KernelIR) -> None:
         stages[name] = print_kernel(kernel)
@@ -137,7 +141,15 @@ def inspect_for_gpu(
 
     built = build(ir, target, config.mode == "debug", keep)
     return CudaInspection(
-        kernel, wanted, stages, roles, target, built.code, built.made, str(built.schedule), built.verdict
+        kernel,
+        wanted,
+        stages,
+        [*roles, *of_first],
+        target,
+        built.code,
+        built.made,
+        str(built.schedule),
+        built.verdict,
     )
 
 
@@ -147,6 +159,21 @@ def _described(access: AccessClass | None) -> str:
     kind = "packed" if access.dense else "unit stride" if access.contiguous else "strided"
     overlap = f", overlaps arguments {', '.join(map(str, access.aliases))}" if access.aliases else ""
     return f" ({kind}, {access.align}-byte aligned{overlap})"
+
+
+def explain_operands(kernel: KernelIR) -> list[str]:
+    """The scalar operands of tile functions that may differ between threads of a block: they mean thread 0's value."""
+    known = analyse(kernel)
+    found: dict[tuple[int, str], None] = {}
+    for op in kernel.walk():
+        assert isinstance(op, TileOp)
+        views = [view_index(v, known) for v in op.operands] if op.COOPERATIVE else []
+        for text in [*(text for _, text in group_operands(op, known)), *filter(None, views)]:
+            found[op.loc.line, text] = None
+    lines = [f"  {text} (line {line})" for line, text in sorted(found)]
+    return (
+        ["these may differ between threads of a block, and mean thread 0's value:", *lines] if lines else []
+    )
 
 
 def explain_roles(kernel: KernelIR) -> list[str]:

@@ -6,14 +6,23 @@ import ctypes
 import math
 import struct
 import threading
-from typing import TYPE_CHECKING
+import warnings
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tegula.backend.pool import run
 from tegula.codegen.sites import RECORD_HEADER, RECORD_SLOTS, RECORDS, Site
 from tegula.dataclass import dataclass
-from tegula.errors import BrokenPromise, Deadlock, DivisionByZero, KernelAssertion, OutOfBounds, RunError
+from tegula.errors import (
+    BrokenPromise,
+    Deadlock,
+    DifferingOperand,
+    DivisionByZero,
+    KernelAssertion,
+    OutOfBounds,
+    RunError,
+)
 from tegula.ops.debug import Print
 from tegula.ops.roles import waiting
 from tegula.ops.schedule import waiting_at
@@ -36,6 +45,10 @@ if TYPE_CHECKING:
 
 NO_REPORT = bytes(8)
 """Where the arguments of a kernel without sites end."""
+
+
+_noted: dict[Any, Any] = {}
+"""What Python has warned of, so that it warns once of each line."""
 
 
 class _Memory:
@@ -95,13 +108,23 @@ class Reports:
         sites = self.compiled.sites
         printed = [row for row in rows if sites[row[0]].kind in ("print", "tile")]
         self._print(printed)
-        failures = [row for row in rows if sites[row[0]].kind not in ("print", "tile")]
+        self._note({int(row[0]) for row in rows if sites[row[0]].kind == "differing"})
+        failures = [row for row in rows if sites[row[0]].kind not in ("print", "tile", "differing")]
         if count > RECORDS:
             print(f"({count - RECORDS} more reports were lost)")
         if failures:
             first = min(failures, key=lambda row: (row[1], row[2], row[0]))
             waits = [row for row in failures if row[1] == first[1] and sites[row[0]].kind == "wait"]
             raise self._failure(first) if sites[first[0]].kind != "wait" else self._deadlock(waits)
+
+    def _note(self, numbers: set[int]) -> None:
+        """Warn of operands that mean thread 0's value and that differ between threads, once for each line."""
+        sites = [self.compiled.sites[number] for number in sorted(numbers)]
+        found = {(site.loc.file, site.loc.line, site.data["operand"]): None for site in sites}
+        for file, line, operand in found:
+            what = f"{operand} differs between threads of a block: thread 0's is taken"
+            text = f"{what} (in kernel {self.compiled.kernel.name})"
+            warnings.warn_explicit(text, DifferingOperand, file, line, registry=_noted)
 
     def _print(self, rows: list[np.ndarray]) -> None:
         # Tiles whose elements are not all there yet. Threads may be in different rounds of a loop, each in order: its

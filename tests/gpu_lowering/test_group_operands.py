@@ -1,0 +1,144 @@
+"""Scalar operands of tile functions that differ between threads mean thread 0's value: the same in the interpreter, in
+lowered form and on the device, in whole blocks, partial ones and roles; and users are told."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from agreement import agree
+from lowering import Launch, agrees
+
+import tegula as tg
+
+SHAPES = [((70,), 32), ((64,), 64), ((5, 9), 16), ((3, 32), 32), ((2, 3, 7), 8), ((4, 1), 1), ((33,), 100)]
+N = 24
+"""Elements of the array that is read."""
+
+
+def expression(rng: random.Random, names: list[str]) -> str:
+    """An index from 0 to 7 of the threads' indices."""
+    a, b = rng.choice(names), rng.choice([*names, str(rng.randrange(9))])
+    return f"({a} * {rng.randrange(1, 5)} + {b}) % {rng.randrange(2, 9)}"
+
+
+STEPS = {
+    "load": ("t = t + tg.tile_load(x, shape=4, offset={e})", lambda t, x, e: t + x[e : e + 4]),
+    "view": ("t = t + tg.tile_load(x[{e}:], shape=4)", lambda t, x, e: t + x[e : e + 4]),
+    "times": ("t = t * float({e})", lambda t, x, e: t * e),
+    "full": ("t = t + tg.tile_full(4, float({e}))", lambda t, x, e: t + e),
+    "map": ("t = tg.tile_map(tg.max, t, float({e}))", lambda t, x, e: np.maximum(t, e)),
+    "element": ("v = x[{e}]\n    t = t - v", lambda t, x, e: t - x[e]),
+    "loop": ("for q in range(2):\n        t = t + float({e} + q)", lambda t, x, e: t + 2 * e + 1),
+    "named": ("w = {e}\n    t = t + tg.tile_load(x, shape=4, offset=w)", lambda t, x, e: t + x[e : e + 4]),
+    "conditional": ("if n > 1:\n        t = t + float({e})", lambda t, x, e: t + e),
+}
+
+
+def program(rng: random.Random) -> tuple[Any, Any, tuple[int, ...], int]:
+    """A kernel, what it computes from the indices of thread 0, and a launch of it."""
+    dims, block_dim = rng.choice(SHAPES)
+    names = ["i", "j", "k"][: len(dims)]
+    chosen = [(rng.choice(list(STEPS)), expression(rng, names)) for _ in range(rng.randrange(1, 5))]
+    place = names[0]
+    for name, length in zip(names[1:], dims[1:], strict=True):
+        place = f"({place}) * {length} + {name}"
+    body = "\n    ".join(STEPS[s][0].format(e=e) for s, e in chosen)
+    text = (
+        "def kernel(x: tg.array1d[float], y: tg.array1d[float], n: int):\n"
+        f"    {', '.join(names)} = tg.tid()\n    t = tg.tile_zeros(shape=4, dtype=float)\n    {body}\n"
+        f"    tg.tile_store(y, t, offset=({place}) * 4)\n"
+    )
+    scope: dict[str, Any] = {"tg": tg}
+    exec(compile(text, "<group operands>", "exec"), scope)
+
+    def compute(x: np.ndarray, y: np.ndarray) -> None:
+        total = int(np.prod(dims))
+        for first in range(0, total, block_dim):
+            where = dict(zip(names, map(int, np.unravel_index(first, dims)), strict=True))
+            t = np.zeros(4, np.float32)
+            for s, e in chosen:
+                t = STEPS[s][1](t, x, eval(e, {}, where)).astype(np.float32)
+            y[4 * first : 4 * first + 4] = t
+
+    return tg.kernel(scope["kernel"], source=text), compute, dims, block_dim
+
+
+def check(seed: int) -> None:
+    kernel, compute, dims, block_dim = program(random.Random(seed))
+    x = np.random.default_rng(seed).integers(-4, 5, N).astype(np.float32)
+    y = np.zeros(4 * int(np.prod(dims)), np.float32)
+    args = [tg.array(x), tg.array(y), 2]
+    agrees(Launch(kernel, args, dims, block_dim))
+    got = agree(kernel, args, dims, block_dim)[1]
+    compute(x, y)
+    np.testing.assert_array_equal(got, y)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_thread_0_counts(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(10))
+def test_thread_0_counts_in_many_programs(chunk: int) -> None:
+    for seed in range(100 + 20 * chunk, 120 + 20 * chunk):
+        check(seed)
+
+
+@tg.kernel
+def in_roles(x: tg.array1d[float], y: tg.array1d[float]):
+    i, j = tg.tid()
+    pipe = tg.tile_pipe(shape=(8,), dtype=float, stages=2)
+    with tg.ws(0):
+        tg.tile_pipe_load(pipe, x, offset=j % 7)
+    with tg.ws(1):
+        t = tg.tile_pipe_pop(pipe)
+        tg.tile_store(y, t * float(tg.group_lane() + 2), offset=(j % 5) * 8 + tg.group_lane())
+
+
+@pytest.mark.slow
+def test_roles() -> None:
+    """Thread 0 of a role is its first."""
+    x, y = tg.array(np.arange(24, dtype=np.float32)), tg.zeros(64)
+    agree(in_roles, [x, y], (1, 256), 256)
+
+
+@tg.kernel
+def shifted(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    t = tg.tile_load(x, shape=4, offset=i)
+    tg.tile_store(y[i:], t * float(i // 64))
+    print(t, i)
+
+
+@pytest.mark.cpu
+def test_users_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """`explain()` lists what may differ; debug mode warns of what does, once for a line, and goes on."""
+    x, y = tg.array(np.arange(64, dtype=np.float32)), tg.zeros(64)
+    tg.launch(shifted, dim=40, block_dim=64, inputs=[x, y])
+    lines = shifted.explain().splitlines()
+    at = lines.index("these may differ between threads of a block, and mean thread 0's value:")
+    first = shifted.definition.function.__code__.co_firstlineno + 1
+    assert lines[at + 1 : at + 4] == [
+        f"  the offset i of tile_load (line {first + 2})",
+        f"  an index of a view (line {first + 3})",
+        f"  the value of '*' (line {first + 3})",
+    ]
+    assert not lines[at + 4].startswith("  ")
+    tg.config.mode = "debug"
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tg.launch(shifted, dim=40, block_dim=64, inputs=[x, y])
+    finally:
+        tg.config.mode = "release"
+    told = [(w.lineno - first, str(w.message).split(" differs")[0]) for w in caught]
+    assert sorted(told) == [(2, "the offset i of tile_load"), (3, "an index of a view")]
+    assert all(w.category is tg.DifferingOperand and w.filename == __file__ for w in caught)
+    np.testing.assert_array_equal(y.numpy()[:4], 0.0)
+    assert capsys.readouterr().out.count("\n") == 2
