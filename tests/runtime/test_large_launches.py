@@ -36,9 +36,9 @@ def places(near: tg.int64, d1: tg.int64, d2: tg.int64, d3: tg.int64, out: tg.arr
 def product_of(rng: random.Random) -> tuple[int, ...]:
     """Four dimensions with 2**31 threads and more; some are 1, some fit blocks, some do not."""
     while True:
-        bits = [rng.choice([0, 1, 5, 10, 16, 20, 30]) for _ in range(4)]
+        bits = [rng.choice([0, 1, 5, 10, 16, 20, 31]) for _ in range(4)]
         dims = tuple(max(1, 2**b + rng.choice([0, 0, -1, 1])) for b in bits)
-        if LARGE <= math.prod(dims) < 2**62 and max(dims) < LARGE:
+        if LARGE <= math.prod(dims) < 2**62 and max(dims) <= LARGE:
             return dims
 
 
@@ -110,7 +110,7 @@ def scaled(x: tg.array1d[float], y: tg.array1d[float]):
         y[i] = x[i] * 2.0
 
 
-FAR = [LARGE, LARGE + 1, 2**32, 2**40, float(LARGE), np.int64(LARGE), 10**30]
+FAR = [LARGE + 1, LARGE + 2, 2**32, 2**40, float(LARGE + 1), np.int64(LARGE + 1), 10**30]
 
 
 @pytest.mark.parametrize("n", FAR, ids=str)

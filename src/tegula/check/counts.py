@@ -15,6 +15,7 @@ from tegula.check.forms import (
     Form,
     Forms,
     Term,
+    by_number,
     constant,
     depth,
     divided_rest,
@@ -128,12 +129,11 @@ def _roughly(product: Product, few: int) -> tuple[Product, Fraction]:
 
 def _nearly(term: Term, few: int) -> Term:
     """A quotient without what changes it little."""
-    if term.kind != "floordiv":
+    known = by_number(term)
+    if known is None or abs(known[0].constant) > few * known[1]:
         return term
-    above, below = term.parts
-    assert isinstance(above, Form) and isinstance(below, Form)
-    little = below.number is not None and abs(above.constant) <= few * below.number
-    return Term("floordiv", (above - constant(above.constant), below)) if little else term
+    above, below = known
+    return Term("floordiv", (above - constant(above.constant), constant(below)))
 
 
 def _is_few(term: Term, factor: int, few: int) -> bool:

@@ -130,11 +130,22 @@ def quotient(form: Form) -> tuple[Form, int] | None:
     if len(form.terms) != 1:
         return None
     ((term, factor),) = form.terms
-    if term.kind != "floordiv" or factor != 1 or len(term.parts) != 2:
+    known = by_number(term)
+    if known is None or factor != 1:
+        return None
+    above, below = known
+    return above + constant(form.constant * below), below
+
+
+def by_number(term: Term) -> tuple[Form, int] | None:
+    """What a quotient that is rounded down divides, and by what number; None for other terms, such as a quotient whose
+    divisor only the launch knows."""
+    if term.kind != "floordiv" or len(term.parts) != 2:
         return None
     above, below = term.parts
-    assert isinstance(above, Form) and isinstance(below, Form) and below.number is not None
-    return above + constant(form.constant * below.number), below.number
+    if not isinstance(above, Form) or not isinstance(below, Form) or below.number is None:
+        return None
+    return above, below.number
 
 
 def divided_rest(form: Form) -> tuple[Form, int, int] | None:
@@ -145,8 +156,9 @@ def divided_rest(form: Form) -> tuple[Form, int, int] | None:
             by = rest_by(term)
             if by is not None and factor == 1 and len(turned.terms) == 1:
                 return term.parts[0], by, -turned.constant
-            if term.kind == "floordiv" and factor < 0 and term.parts[1].number == -factor:
-                above = term.parts[0]
+            divided = by_number(term)
+            if divided is not None and factor < 0 and divided[1] == -factor:
+                above = divided[0]
                 over = (turned + of_term(term).times(-factor) - above).number
                 if over is not None:
                     return above, -factor, -over

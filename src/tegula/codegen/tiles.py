@@ -529,7 +529,7 @@ def from_lanes(s: State, op: Op) -> None:
         view = s.lanes[value]
     _clear_absent(s, view)
     n = s.block_dim
-    if op.attrs["preserve_type"] or components(value.type) == 1:  # type: ignore[arg-type]
+    if op.attrs["preserve_type"] or isinstance(value.type, DType):
         s.tiles[op.result] = view
         return
     strides: list[int] = []

@@ -79,7 +79,7 @@ def arguments(
         )
     if len(args) != len(kernel.params):
         raise LaunchError(f"kernel {kernel.name} takes {len(kernel.params)} arguments, got {len(args)}")
-    if any(n >= 2**31 for n in dims):
+    if any(n > 2**31 for n in dims):
         raise LaunchError(f"kernel {kernel.name}: thread indices are int32, got dimensions {tuple(dims)}")
     total = math.prod(dims)
     if total % block_dim and not launch.partial:

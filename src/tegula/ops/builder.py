@@ -477,10 +477,11 @@ class OpBuilder(Builder):
         """Integers with a constant exponent: repeated products; floats: the library's pow."""
         base = a if isinstance(a, Value) else b
         if isinstance(base.type, DType) and base.type.is_int:
-            if isinstance(a, Value) and isinstance(b, int) and b >= 0:
+            if isinstance(a, Value) and isinstance(b, int) and 0 <= b < 1 << 64:
                 return self._int_power(a, b)
             raise TypeRule(
-                "an integer power needs a constant exponent of 0 or more", "cast to float for other powers"
+                "an integer power needs a constant exponent of 0 or more, less than 2**64",
+                "cast to float for other powers",
             )
         left, right = self.unified(
             "pow", [a, float_literal(b) if isinstance(b, int) and not isinstance(b, bool) else b]

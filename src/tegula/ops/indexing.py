@@ -201,6 +201,7 @@ class KernelBuilder(OpBuilder):
             for bound in (i.start, i.stop, i.step):
                 if not (bound is None or isinstance(bound, int)):
                     raise TypeRule("", "", "NotConstant", culprit=i, what="the bounds of a slice of a tile")
+            require(i.step != 0, "the step of a slice must not be 0")
             chosen = range(shape[d])[i]
             require(len(chosen) > 0, f"the slice of dimension {d} is empty")
             starts.append(self.const(chosen.start, int32))

@@ -13,10 +13,10 @@ MOST_THREADS = 2**62
 
 def check_dimensions(dims: Sequence[int]) -> None:
     """LaunchError for a launch whose threads have no indices, or too many numbers."""
-    if max(dims) > MOST_INT32:
+    if max(dims) > MOST_INT32 + 1:
         raise LaunchError(
-            f"a launch dimension is less than 2**31, since thread indices are int32, got {tuple(dims)}",
-            "split the dimension in two, and put the index together in the kernel as a tg.int64",
+            f"a launch has at most 2**31 threads in each dimension, got dimensions {tuple(dims)}",
+            "thread indices are int32: split the dimension in two, and put the index together as a tg.int64",
         )
     if math.prod(dims) >= MOST_THREADS:
         raise LaunchError(
