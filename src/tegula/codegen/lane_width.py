@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from tegula.codegen.elements import STRAIGHT
-from tegula.codegen.state import State, tile_of
+from tegula.codegen.state import State
 from tegula.ir import Op
 from tegula.ops.array import ArrayAtomic, ArrayCas
 from tegula.ops.buffer import BufExchange, BufUpdate
 from tegula.ops.control import Yield
 from tegula.ops.debug import Assert, Print
-from tegula.passes.accesses import injective
 from tegula.types import components, is_element, scalar_of
 
 REPORTS = (Print, Assert)
@@ -44,8 +43,9 @@ def in_turn(s: State, op: Op) -> bool:
     if not isinstance(op, BufUpdate):
         return isinstance(op, ArrayAtomic | ArrayCas | BufExchange)
     buffer, _, *index = op.operands
-    rank = len(tile_of(buffer).shape)
-    return s.known.varying(buffer) or not any(injective(i, s.known, None) for i in index[:rank])
+    if s.known.varying(buffer) or not any(s.known.varying(i) for i in index):
+        return True
+    return not s.independence.own_elements(op)
 
 
 def _hot_bytes(ops: list[Op]) -> int:

@@ -14,6 +14,7 @@ from tegula.codegen.text import Code
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError
 from tegula.ir import Kernel, Op, Region, Value
+from tegula.passes.accesses import Independence
 from tegula.passes.uniformity import Uniformity
 from tegula.source import UNKNOWN, Location
 from tegula.target import CpuTarget
@@ -56,6 +57,7 @@ class State:
     debug: bool
     code: Code = field(default_factory=Code)
     memory: Memory = field(init=False)
+    independence: Independence = field(init=False)
     scratch: Scratch = field(default_factory=Scratch)
     scalars: dict[Value, Components] = field(default_factory=dict)
     lanes: dict[Value, View] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class State:
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.code)
+        self.independence = Independence(self.known)
 
     @property
     def block_dim(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from tegula.dataclass import dataclass, field
 from tegula.errors import InternalError, rendered
 from tegula.ir import Op
+from tegula.ops.buffer import combination, commute
 from tegula.source import Location
 
 DONE = {"read": "reads", "write": "writes", "atomic": "updates", "issue": "fills"}
@@ -35,12 +36,20 @@ class Access:
     kind: str
     scalar: bool = False
 
+    def sort(self) -> Sort:
+        """What its order with others depends on."""
+        return self.kind, self.scalar, combination(self.op) if self.kind == "atomic" else ""
 
-def _clash(a: Access, b: Access, shared: bool) -> bool:
+
+Sort = tuple[str, bool, str]
+"""Kind, whether scalar, and how an atomic access combines elements."""
+
+
+def _clash(a: Sort, b: Sort, shared: bool) -> bool:
     """Whether two accesses of one place by different threads need an order. Scalar accesses of arrays have none."""
-    if a.kind == b.kind in ("read", "atomic"):
+    if a[0] == b[0] == "read" or (a[0] == b[0] == "atomic" and commute(a[2], b[2])):
         return False
-    return shared or not (a.scalar and b.scalar)
+    return shared or not (a[1] and b[1])
 
 
 @dataclass(slots=True)
@@ -53,11 +62,11 @@ class Region:
     size: int
     unit: int
     shared: bool
-    slots: dict[tuple[str, bool], np.ndarray] = field(default_factory=dict)
+    slots: dict[Sort, np.ndarray] = field(default_factory=dict)
     flying: np.ndarray | None = None
 
     def entries(self, access: Access) -> np.ndarray:
-        key = (access.kind, access.scalar)
+        key = access.sort()
         if key not in self.slots:
             self.slots[key] = np.full((2, self.size // self.unit), -1, np.int64)
         return self.slots[key]
@@ -121,8 +130,8 @@ class Races:
 
     def _check(self, region: Region, access: Access, units: np.ndarray, who: np.ndarray) -> None:
         written = Access(access.op, "write") if access.kind == "issue" else access
-        for (kind, scalar), slots in region.slots.items():
-            if not _clash(Access(access.op, kind, scalar), written, region.shared):
+        for sort, slots in region.slots.items():
+            if not _clash(sort, written.sort(), region.shared):
                 continue
             for entries in slots:
                 found = entries[units]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Effect, Region, Value
+from tegula.ir import Effect, Op, Region, Value
 from tegula.ops.base import TileOp, TypeRule, require, require_type
 from tegula.types import (
     BufType,
@@ -27,6 +27,22 @@ if TYPE_CHECKING:
 
 Attrs = Mapping[str, Any]
 UPDATES = ("add", "sub", "and", "or", "xor")
+IN_ANY_ORDER = ("and", "or", "xor", "min", "max")
+"""Updates that give the same in any order, but not mixed with others."""
+
+
+def combination(op: Op) -> str:
+    """How an atomic op combines an element with what it brings: its attribute `op`; those without one add, but for
+    `array.cas`."""
+    return op.attrs.get("op", "cas" if op.NAME == "array.cas" else "add")
+
+
+def commute(first: str, second: str) -> bool:
+    """Whether atomic updates of one element by two combinations give the same in either order (floats but for rounding,
+    whose order is open)."""
+    if first in ("add", "sub"):
+        return second in ("add", "sub")
+    return first == second and first in IN_ANY_ORDER
 
 
 def buffer_type(t: Type) -> BufType:

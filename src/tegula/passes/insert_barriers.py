@@ -18,7 +18,7 @@ from tegula.errors import InternalError
 from tegula.ir import Effect, Kernel, Op, Region, Value
 from tegula.layout import Layout, taking_part
 from tegula.ops.base import TileOp
-from tegula.ops.buffer import BufNew, BufRead, BufWrite
+from tegula.ops.buffer import BufNew, BufRead, BufWrite, combination, commute
 from tegula.ops.control import For, If, While
 from tegula.ops.group import AddPrefix, Barrier, PartialScan, StackAdvance, StackFill, StackVote
 from tegula.ops.lane import Lanes
@@ -42,7 +42,7 @@ ROUNDS = 8
 class Access:
     """An op reads or writes the memory of a buffer, stack or array. `layout`: which thread touches which element, where
     that is known; `lane`: whether each lane does so on its own; `past`: a read of a ring of stages before the last wait
-    for its copies, thus of a stage that may be filled anew."""
+    for its copies, thus of a stage that may be filled anew; `combination`: how an atomic one combines elements."""
 
     op: Op
     kind: str
@@ -50,6 +50,7 @@ class Access:
     layout: Layout | None = None
     lane: bool = False
     past: bool = False
+    combination: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +154,11 @@ class _Walk:
         if isinstance(op, Lanes):
             for inner in op.walk():
                 if inner is not op:
+                    assert isinstance(inner, TileOp)
                     yield from (
-                        Access(op, *_parts(e), lane=True) for e in inner.effects() if e.value is not None
+                        Access(op, *_parts(e), lane=True, combination=_combination(inner, e))
+                        for e in inner.effects()
+                        if e.value is not None
                     )
             return
         if isinstance(op, BufNew) and isinstance(op.operands[0].owner, TileEmpty):
@@ -162,7 +166,7 @@ class _Walk:
         layout = self._layout(op)
         for e in op.effects():
             if e.value is not None and not _of_earlier_warps(op, e) and not _of_pipe(e.value):
-                yield Access(op, *_parts(e), layout=layout)
+                yield Access(op, *_parts(e), layout=layout, combination=_combination(op, e))
 
     def _layout(self, op: Op) -> Layout | None:
         """Which thread touches what of a buffer, its view, or a window of an array."""
@@ -178,7 +182,7 @@ class _Walk:
 
     def conflict(self, a: Access, b: Access) -> bool:
         """Whether two threads may touch the same bytes, one of them writing."""
-        if not _clashes(a.kind, b.kind) or self._of_this_round(a, b) or isinstance(a.op, BulkLoad):
+        if not _clashes(a, b) or self._of_this_round(a, b) or isinstance(a.op, BulkLoad):
             return False  # what a copy brings is waited for at the barrier that counts its bytes
         if not isinstance(a.value.type, ArrayType) and not isinstance(b.value.type, ArrayType):
             return self._share_bytes(a, b)
@@ -292,9 +296,10 @@ def _runs(loop: Op) -> bool:
     return len(known) == 3 and bool(range(*known))
 
 
-def _clashes(before: str, after: str) -> bool:
+def _clashes(a: Access, b: Access) -> bool:
     """Whether two kinds of access need an order. A copy in flight is issued into memory that nobody reads any more, and
     fills it when it arrives: what is read between the two lies elsewhere, by construction of its stages."""
+    before, after = a.kind, b.kind
     if "issue" in (before, after) or "arrive" in (before, after):
         return (before, after) in (
             ("read", "issue"),
@@ -302,7 +307,13 @@ def _clashes(before: str, after: str) -> bool:
             ("atomic", "issue"),
             ("arrive", "read"),
         )
-    return not (before == after == "read" or before == after == "atomic")
+    if before == after == "atomic":
+        return not commute(a.combination, b.combination)
+    return not before == after == "read"
+
+
+def _combination(op: TileOp, effect: Effect) -> str:
+    return combination(op) if effect.kind == "atomic" else ""
 
 
 def _parts(effect: Effect) -> tuple[str, Value]:

@@ -12,7 +12,7 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import Lanes, LaneUniform, Tid
 from tegula.ops.roles import Roles
-from tegula.passes.accesses import Access, accesses, conflict, internal_conflicts, may_meet
+from tegula.passes.accesses import Access, Independence, accesses
 from tegula.passes.overlap import popped_from
 from tegula.passes.promote_buffers import root
 from tegula.passes.uniform_operands import said_of_view
@@ -34,6 +34,7 @@ class _Splitter:
     def __init__(self, kernel: Kernel, known: Uniformity) -> None:
         self.kernel = kernel
         self.known = known
+        self.independence = Independence(known)
         self.errors: list[CompileError] = []
         self.users = {value: [op for op, _ in where] for value, where in uses(kernel.body).items()}
         self.views: dict[Value, Op] = {}
@@ -83,9 +84,9 @@ class _Splitter:
             return False
         if any(not self.known.varying(r) and r in self.users for r in op.results):
             return False
-        return not any(self._is_the_blocks(o) for o in inside) and not (
-            self._reads_what_lanes_write(inside) or may_meet(op, self.known)
-        )
+        if any(self._is_the_blocks(o) for o in inside) or self._reads_what_lanes_write(inside):
+            return False
+        return next(self.independence.conflicts_inside(op), None) is None
 
     def _varies(self, op: Op) -> bool:
         return any(self.known.varying(v) for v in [*op.operands, *op.results])
@@ -116,15 +117,13 @@ class _Splitter:
         return not any(self.known.varying(v) for v in op.operands)
 
     def _report(self, op: Op) -> None:
-        for a, b in internal_conflicts(op, self.known) if op.regions else ():
+        for a, b in self.independence.conflicts_inside(op) if op.regions else ():
+            other = "the other access" if a is not b else "the other access is this one, in another iteration"
             self.errors.append(
                 UnorderedAccess(
                     a.op.loc,
                     other={"read": "reads", "write": "writes", "atomic": "updates"}[b.kind],
-                    notes=[
-                        (b.op.loc, "the other access"),
-                        (op.loc, "inside this, which differs between threads"),
-                    ],
+                    notes=[(b.op.loc, other), (op.loc, "inside this, which differs between threads")],
                 )
             )
 
@@ -193,8 +192,9 @@ class _Group:
 
     def conflicts(self, op: Op) -> bool:
         """Whether different lanes may touch the same bytes in `op` and in the group."""
+        decide = self.splitter.independence.conflict
         fresh = list(accesses(op))
-        return any(conflict(a, b, self.splitter.known) for a in self.accesses for b in fresh)
+        return any(decide(a, b, self.region) for a in self.accesses for b in fresh)
 
     def must_precede(self, op: Op) -> bool:
         """Whether an op that the block runs once depends on the group, by value or through memory."""

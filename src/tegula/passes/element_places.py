@@ -1,0 +1,378 @@
+"""Where two lanes access elements of a tile, as integers that can be compared: linear forms over their lanes, the
+iterations of loops, and values that both have in common, through views to the object.
+
+Forms are exact. What may wrap has a variable for how often it does; quotients, remainders and extremes are variables
+with the inequalities that define them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+from tegula.dataclass import dataclass, field
+from tegula.ir import Op, Region, Value
+from tegula.ops import scalar as S
+from tegula.ops.base import TileOp
+from tegula.ops.buffer import BufReshape, BufView, buffer_type
+from tegula.ops.control import For, If, While
+from tegula.ops.convert import Cast
+from tegula.ops.integer_ranges import IntegerRanges, Range, of_type
+from tegula.ops.lane import LaneIndex, Lanes, Tid
+from tegula.ops.roles import WARP, Roles
+from tegula.passes.inequalities import Atom, Form, below, constant, plus, times
+from tegula.passes.uniformity import Uniformity
+
+WRAPS = 3
+"""How many different numbers of wraps are told apart."""
+CHOICES = 16
+"""Combinations of them that are tried."""
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known of a variable: forms that are 0, and that are 0 or more; `cases`: the numbers that it may be, each
+    with more that holds then."""
+
+    equal: list[Form] = field(default_factory=list[Form])
+    nonnegative: list[Form] = field(default_factory=list[Form])
+    cases: list[tuple[int, list[Form]]] = field(default_factory=list[tuple[int, list[Form]]])
+
+
+class Scope:
+    """Two lanes, "a" and "b", in one run of `region`, each in any iteration of the loops inside. `together`: the region
+    around it that the block runs as one, where what is read once is the same for both."""
+
+    def __init__(self, region: Region, together: Region, known: Uniformity, ranges: IntegerRanges) -> None:
+        self.region, self.together = region, together
+        self.known, self.ranges = known, ranges
+        self.facts: dict[Atom, Facts] = {}
+        self.stable_values: dict[Value, bool] = {}
+        self.a, self.b = Side(self, "a"), Side(self, "b")
+
+    def common(self, value: Value) -> bool:
+        """Whether both lanes have the same number for a value, in whatever iterations they are."""
+        return not self.known.varying(value) and self.stable(value)
+
+    def stable(self, value: Value) -> bool:
+        """Whether a lane has one number for a value throughout."""
+        if value not in self.stable_values:
+            self.stable_values[value] = self._stable(value)
+        return self.stable_values[value]
+
+    def _stable(self, value: Value) -> bool:
+        owner = value.owner
+        if isinstance(owner, Region):
+            return owner.parent is None or not self.holds(owner.parent)
+        if not isinstance(owner, TileOp):
+            return True
+        if owner.regions or not owner.PURE:
+            return owner.parent is self.together or not _in(owner, self.together)
+        return not self.holds(owner) or all(self.stable(v) for v in owner.operands)
+
+    def holds(self, op: Op) -> bool:
+        """Whether an op is in the region, at any depth."""
+        return _in(op, self.region)
+
+    def lanes(self) -> int:
+        """How many lanes there are: those of a role, or of the block."""
+        region: Region | None = self.region
+        while region is not None and region.parent is not None:
+            roles = region.parent
+            if isinstance(roles, Roles):
+                return WARP * roles.attrs["warps"][roles.regions.index(region)][1]
+            region = roles.parent
+        return self.known.launch.block_dim
+
+    def facts_of(self, forms: Sequence[Form]) -> list[Facts]:
+        """Of the variables of forms, and of those in these facts."""
+        found: dict[Atom, Facts] = {}
+        queue = [atom for terms, _ in forms for atom in terms]
+        while queue:
+            atom = queue.pop()
+            if atom in found or atom not in self.facts:
+                continue
+            facts = found[atom] = self.facts[atom]
+            some = [*facts.equal, *facts.nonnegative, *(f for _, forms in facts.cases for f in forms)]
+            queue += [other for terms, _ in some for other in terms]
+        return list(found.values())
+
+    def possible_cases(self, facts: Sequence[Facts]) -> Iterator[list[Form]]:
+        """What holds in each combination of cases, as forms that are 0 or more."""
+        several = [f.cases for f in facts if f.cases]
+        if prod(map(len, several)) > CHOICES:
+            yield []
+            return
+        for chosen in product(*several):
+            yield [form for _, forms in chosen for form in forms]
+
+
+def _in(op: Op, region: Region) -> bool:
+    at: Op | None = op
+    while at is not None and at.parent is not None:
+        if at.parent is region:
+            return True
+        at = at.parent.parent
+    return False
+
+
+class Side:
+    """One of the two lanes of a scope, in one iteration of each loop."""
+
+    def __init__(self, scope: Scope, side: str) -> None:
+        self.scope, self.side = scope, side
+        self.forms: dict[Value, Form] = {}
+        self.lane: Form = self._new("lane", (0, scope.lanes() - 1), False)
+
+    # Elements --------------------------------------------------------------------------------------------------------
+
+    def place(self, buffer: Value, index: Sequence[Value]) -> tuple[list[Form], list[Form]]:
+        """The element of the object that a view's element is, one form for each dimension; and what is 0 or more
+        because the element is inside of all these views, without which nothing is promised."""
+        at, inside = [self.form(i) for i in index], list[Form]()
+        while True:
+            inside += _inside(at, buffer_type(buffer.type).shape)
+            owner = buffer.owner
+            if isinstance(owner, BufView):
+                at = self._in_view(owner, at)
+            elif isinstance(owner, BufReshape):
+                at = self._in_reshape(owner, at)
+            else:
+                return at, inside
+            buffer = owner.operands[0]
+
+    def _in_view(self, view: BufView, at: Sequence[Form]) -> list[Form]:
+        starts = [self.form(v) for v in view.operands[1:]]
+        for i, dim, step in zip(at, view.attrs["dims"], view.attrs["steps"], strict=True):
+            if dim >= 0:
+                starts[dim] = plus(starts[dim], i, step)
+        return starts
+
+    def _in_reshape(self, view: BufReshape, at: Sequence[Form]) -> list[Form]:
+        """The place in the source whose number, row-major, is that of the place in the view."""
+        shape = buffer_type(view.operands[0].type).shape
+        number = _number(at, buffer_type(view.result.type).shape)
+        if len(shape) == 1:
+            return [number]
+        key = ("reshaped", view, tuple((frozenset(terms.items()), n) for terms, n in at))
+        made = [self._new((*key, d), (0, n - 1), False) for d, n in enumerate(shape)]
+        for (atom,) in (terms for terms, _ in made):
+            self.scope.facts[atom].equal.append(plus(number, _number(made, shape), -1))
+        return made
+
+    # Conditions ------------------------------------------------------------------------------------------------------
+
+    def guards(self, op: Op) -> Iterator[Form]:
+        """What is 0 or more where an op runs: the conditions of the branches and loops around it."""
+        region = op.parent
+        while region is not None and region.parent is not None:
+            outer = region.parent
+            if isinstance(outer, If):
+                yield from self._says(outer.operands[0], region is outer.regions[0])
+            elif isinstance(outer, While) and region is outer.regions[1]:
+                yield from self._says(outer.regions[0].terminator.operands[0], True)
+            region = outer.parent
+
+    def _says(self, condition: Value, holds: bool) -> Iterator[Form]:
+        owner = condition.owner
+        if isinstance(owner, S.And if holds else S.Or):
+            for v in owner.operands:
+                yield from self._says(v, holds)
+        elif isinstance(owner, S.Not):
+            yield from self._says(owner.operands[0], not holds)
+        elif isinstance(owner, S.Cmp) and all(of_type(v.type) is not None for v in owner.operands):
+            yield from self._compared(owner, holds)
+
+    def _compared(self, comparison: S.Cmp, holds: bool) -> Iterator[Form]:
+        a, b = (self.form(v) for v in comparison.operands)
+        pred = comparison.attrs["pred"] if holds else OPPOSITE[comparison.attrs["pred"]]
+        if pred in ("le", "eq"):
+            yield plus(b, a, -1)
+        if pred in ("ge", "eq"):
+            yield plus(a, b, -1)
+        if pred == "lt":
+            yield below(a, b)
+        if pred == "gt":
+            yield below(b, a)
+
+    # Values ----------------------------------------------------------------------------------------------------------
+
+    def form(self, value: Value) -> Form:
+        """An integer of this lane, in its iteration."""
+        if value not in self.forms:
+            self.forms[value] = self._form(value)
+        return self.forms[value]
+
+    def _form(self, value: Value) -> Form:
+        bounds, owner = self.scope.ranges.of(value), value.owner
+        if bounds[0] == bounds[1]:
+            return constant(bounds[0])
+        if isinstance(owner, Region):
+            return self._argument(value, owner, bounds)
+        if isinstance(owner, LaneIndex):
+            return self.lane
+        if isinstance(owner, Tid) and self._counts_lanes(value, owner):
+            if bounds == (0, self.scope.lanes() - 1):
+                return self.lane
+            first = self._new((value, "first"), bounds, self.scope.stable(value))
+            return plus(first, self.lane)
+        if isinstance(owner, Lanes):
+            return self.form(owner.regions[0].terminator.operands[owner.results.index(value)])
+        made = self._computed(value, owner) if isinstance(owner, TileOp) else None
+        return made or self._opaque(value, bounds)
+
+    def _opaque(self, value: Value, bounds: Range) -> Form:
+        return self._new(value, bounds, self.scope.common(value))
+
+    def _new(self, key: Atom, bounds: Range, common: bool) -> Form:
+        """A variable, of both sides or this one's own, with its bounds."""
+        atom = key, None if common else self.side
+        form: Form = {atom: 1}, 0
+        if atom not in self.scope.facts:
+            facts = self.scope.facts[atom] = Facts()
+            facts.nonnegative += [plus(form, constant(-bounds[0])), plus(constant(bounds[1]), form, -1)]
+        return form
+
+    def _counts_lanes(self, value: Value, tid: Tid) -> bool:
+        """Whether a component of the thread index is one more in each lane than in the one before."""
+        launch, k = self.scope.known.launch, tid.results.index(value)
+        if k != launch.ndim - 1:
+            return False
+        return launch.last_is_block or launch.ndim == 1 or launch.uniform[k - 1]
+
+    def _argument(self, value: Value, region: Region, bounds: Range) -> Form:
+        """Of a loop's body: its index, which is where it starts and so many steps; or what it carries."""
+        loop = region.parent
+        if isinstance(loop, While):
+            return self._opaque(loop.regions[0].args[region.args.index(value)], bounds)
+        if not isinstance(loop, For) or region.args[0] is not value or self.scope.common(value):
+            return self._opaque(value, bounds)
+        start, stop, step = loop.operands[:3]
+        by = self.scope.ranges.of(step)
+        if by[0] != by[1] or not by[0]:
+            return self._opaque(value, bounds)
+        index = plus(self.form(start), self.iteration(loop), by[0])
+        (atom,) = self.iteration(loop)[0]
+        facts, last = self.scope.facts[atom], self.form(stop)
+        facts.nonnegative.append(below(index, last) if by[0] > 0 else below(last, index))
+        return index
+
+    def iteration(self, loop: Op) -> Form:
+        """How many iterations of a loop this lane has behind it."""
+        return self._new((loop, "iteration"), (0, (1 << 64) - 1), not self.scope.holds(loop))
+
+    def _computed(self, value: Value, op: TileOp) -> Form | None:
+        """The result of arithmetic; None of what is not linear."""
+        if len(op.operands) not in (1, 2, 3) or any(of_type(v.type) is None for v in op.operands):
+            return None
+        if isinstance(op, S.Select):
+            return self._counted_from_the_end(value, op)
+        fixed = [low if low == high else None for low, high in map(self.scope.ranges.of, op.operands)]
+        if isinstance(op, S.Add | S.Sub | S.Neg | Cast):
+            return self._wrapping(value, self._sum(op), self.scope.ranges.exact(op))
+        if isinstance(op, S.Mul) and None in fixed and fixed != [None, None]:
+            by = next(n for n in fixed if n is not None)
+            of = self.form(op.operands[fixed.index(None)])
+            return self._wrapping(value, times(of, by), self.scope.ranges.exact(op))
+        if isinstance(op, S.Shl) and fixed[1] is not None and 0 <= fixed[1] < 31:
+            low, high = self.scope.ranges.of(op.operands[0])
+            of, by = self.form(op.operands[0]), 1 << fixed[1]
+            return self._wrapping(value, times(of, by), (low * by, high * by))
+        if isinstance(op, S.Min | S.Max):
+            return self._extreme(value, op)
+        return self._part(op, fixed[-1])
+
+    def _sum(self, op: TileOp) -> Form:
+        first, *rest = (self.form(v) for v in op.operands)
+        if isinstance(op, S.Neg):
+            return times(first, -1)
+        return plus(first, rest[0], -1 if isinstance(op, S.Sub) else 1) if rest else first
+
+    def _wrapping(self, value: Value, exact: Form, bounds: Range | None) -> Form | None:
+        """What is left of a sum in its type."""
+        whole = of_type(value.type)
+        if bounds is None or whole is None or whole == (0, 1):
+            return None
+        size = whole[1] - whole[0] + 1
+        least, most = ((n - whole[0]) // size for n in bounds)
+        if least == most == 0:
+            return exact
+        if most - least >= WRAPS:
+            return None
+        wraps = self._new((value, "wraps"), (least, most), self.scope.common(value))
+        made = plus(exact, wraps, -size)
+        (atom,) = wraps[0]
+        facts = self.scope.facts[atom]
+        if not facts.cases:
+            kept = [plus(made, constant(-whole[0])), plus(constant(whole[1]), made, -1)]
+            facts.cases = [(n, [*_equal(wraps, n), *kept]) for n in range(least, most + 1)]
+        return made
+
+    def _counted_from_the_end(self, value: Value, op: S.Select) -> Form | None:
+        """`i + n if i < 0 else i`."""
+        test, far, index = (v.owner if k < 2 else v for k, v in enumerate(op.operands))
+        if not (isinstance(test, S.Cmp) and isinstance(far, S.Add) and isinstance(index, Value)):
+            return None
+        size = self.scope.ranges.of(far.operands[1])
+        asks = test.attrs["pred"] == "lt" and test.operands[0] is index
+        if not asks or self.scope.ranges.of(test.operands[1]) != (0, 0):
+            return None
+        if far.operands[0] is not index or size[0] != size[1] or size[0] < 0:
+            return None
+        added = self._new((value, "added"), (0, 1), self.scope.common(value))
+        (atom,) = added[0]
+        at, facts = self.form(index), self.scope.facts[atom]
+        facts.cases = [(0, [*_equal(added, 0), at]), (1, [*_equal(added, 1), below(at, constant(0))])]
+        return plus(at, added, size[0])
+
+    def _extreme(self, value: Value, op: S.Min | S.Max) -> Form:
+        made = self._opaque(value, self.scope.ranges.of(value))
+        (atom,) = made[0]
+        sign = 1 if isinstance(op, S.Max) else -1
+        for v in op.operands:
+            self.scope.facts[atom].nonnegative.append(times(plus(made, self.form(v), -1), sign))
+        return made
+
+    def _part(self, op: TileOp, by: int | None) -> Form | None:
+        """The quotient, rounded down, or the remainder of a division by a constant."""
+        if by is None or len(op.operands) != 2:
+            return None
+        x = op.operands[0]
+        low, high = self.scope.ranges.of(x)
+        quotient = isinstance(op, S.FloorDiv) or (isinstance(op, S.Div) and low >= 0)
+        remainder = isinstance(op, S.Mod) and low >= 0
+        if isinstance(op, S.Shr) and 0 <= by < 31:
+            quotient, by = True, 1 << by
+        if isinstance(op, S.And) and by & (by + 1) == 0:
+            remainder, by = True, by + 1
+        if by <= 0 or not (quotient or remainder):
+            return None
+        common = self.scope.common(x)
+        whole = self._new((x, by, "quotient"), (low // by, high // by), common)
+        left = self._new((x, by, "remainder"), (0, by - 1), common)
+        (atom,), (other,) = whole[0], left[0]
+        equation = plus(plus(self.form(x), whole, -by), left, -1)
+        self.scope.facts[atom].equal = self.scope.facts[other].equal = [equation]
+        return whole if quotient else left
+
+
+OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt", "eq": "ne", "ne": "eq"}
+
+
+def _equal(form: Form, number: int) -> list[Form]:
+    """What is 0 or more where a form is a number."""
+    return [plus(form, constant(-number)), plus(constant(number), form, -1)]
+
+
+def _inside(at: Sequence[Form], shape: Sequence[int]) -> Iterator[Form]:
+    for i, n in zip(at, shape, strict=False):
+        yield i
+        yield below(i, constant(n))
+
+
+def _number(at: Sequence[Form], shape: Sequence[int]) -> Form:
+    """Row-major."""
+    total = constant(0)
+    for i, n in zip(at, shape, strict=True):
+        total = plus(times(total, n), i)
+    return total

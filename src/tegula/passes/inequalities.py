@@ -1,0 +1,121 @@
+"""Whether linear equations and inequalities of integers can hold together.
+
+Variables are eliminated one by one (Fourier and Motzkin). Every inequality is divided by what its coefficients have in
+common, and its constant rounded towards what integers can reach, so that strides tell places apart too. The answer "no"
+is a proof; where there is too much to eliminate it is "perhaps"."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from math import gcd
+
+Atom = Hashable
+"""An integer variable."""
+Form = tuple[Mapping[Atom, int], int]
+"""A sum of coefficients times variables, and a constant."""
+MOST = 160
+"""Inequalities, beyond which nothing is proved."""
+
+ZERO: Form = ({}, 0)
+
+
+def constant(n: int) -> Form:
+    return {}, n
+
+
+def plus(a: Form, b: Form, factor: int = 1) -> Form:
+    """a + factor * b."""
+    if not factor:
+        return a
+    total = dict(a[0])
+    for atom, n in b[0].items():
+        total[atom] = total.get(atom, 0) + factor * n
+    return {atom: n for atom, n in total.items() if n}, a[1] + factor * b[1]
+
+
+def times(a: Form, factor: int) -> Form:
+    return plus(ZERO, a, factor)
+
+
+def below(a: Form, b: Form) -> Form:
+    """What is 0 or more where a < b."""
+    return plus(plus(b, a, -1), constant(-1))
+
+
+def impossible(equal: Iterable[Form], nonnegative: Iterable[Form]) -> bool:
+    """Whether no integers make all of `equal` 0 and all of `nonnegative` 0 or more."""
+    equations, rest = list(equal), list(nonnegative)
+    while equations:
+        equations.sort(key=lambda form: min(map(abs, form[0].values()), default=0))
+        terms, number = equations.pop(0)
+        if not terms:
+            if number:
+                return True
+            continue
+        if number % gcd(*terms.values()):
+            return True
+        atom = min(terms, key=lambda atom: abs(terms[atom]))
+        equations = [_without(atom, (terms, number), form) for form in equations]
+        rest = [_without(atom, (terms, number), form) for form in rest]
+    return _contradict(rest)
+
+
+def _without(atom: Atom, equation: Form, form: Form) -> Form:
+    """A form times something positive, with an equation's variable replaced by what it equals."""
+    n, pivot = form[0].get(atom, 0), equation[0][atom]
+    if not n:
+        return form
+    return plus(times(form, abs(pivot)), equation, -n if pivot > 0 else n)
+
+
+def _contradict(forms: Iterable[Form]) -> bool:
+    left = _tightened(forms)
+    while left is not None:
+        atoms = {atom for terms in left for atom, _ in terms}
+        if not atoms:
+            return False
+        counts = {atom: [0, 0] for atom in atoms}
+        for terms in left:
+            for atom, n in terms:
+                counts[atom][n > 0] += 1
+        atom = min(atoms, key=lambda atom: counts[atom][0] * counts[atom][1] - sum(counts[atom]))
+        if counts[atom][0] * counts[atom][1] > MOST:
+            return False
+        left = _tightened(_eliminated(atom, left))
+        if left is not None and len(left) > MOST:
+            return False
+    return True
+
+
+Kept = dict[frozenset[tuple[Atom, int]], int]
+"""The constants of inequalities, by their terms."""
+
+
+def _tightened(forms: Iterable[Form]) -> Kept | None:
+    """Of inequalities with the same terms, the one that says most; None where one of them never holds."""
+    kept: Kept = {}
+    for terms, number in forms:
+        if not terms:
+            if number < 0:
+                return None
+            continue
+        factor = gcd(*terms.values())
+        key = frozenset((atom, n // factor) for atom, n in terms.items())
+        kept[key] = min(kept.get(key, number // factor), number // factor)
+    return kept
+
+
+def _eliminated(atom: Atom, kept: Kept) -> Iterable[Form]:
+    """What follows of the inequalities for the other variables."""
+    lower: list[Form] = []
+    upper: list[Form] = []
+    for terms, number in kept.items():
+        form = dict(terms), number
+        n = form[0].get(atom, 0)
+        if not n:
+            yield form
+        else:
+            (lower if n > 0 else upper).append(form)
+    for low in lower:
+        for high in upper:
+            yield plus(times(low, -high[0][atom]), high, low[0][atom])
