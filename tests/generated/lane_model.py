@@ -172,7 +172,23 @@ class Model:
                 np.may_share_memory(m, t) for m, t in zip(made, self.value(e.args[0], active), strict=True)
             )
             return made
+        if name == "tg.tile_view":
+            return self.window(e, active)
         return FUNCTIONS[name](*(self.value(v, active) for v in e.args))
+
+    def window(self, e: ast.Call, active: Lanes) -> list[np.ndarray]:
+        """A part of a 1-D tile from an offset of each lane."""
+        offset, shape = (keyword.value for keyword in e.keywords)
+        first, n = self.value(offset, active), ast.literal_eval(shape)
+        made = list(self.value(e.args[0], active))
+        for lane in np.flatnonzero(active):
+            if not 0 <= first[lane] <= len(made[lane]) - n:
+                raise IndexError
+            made[lane] = made[lane][first[lane] : first[lane] + n]
+        if not active.any():
+            return made
+        some = made[int(np.flatnonzero(active)[0])]
+        return [m if on else some for m, on in zip(made, active, strict=True)]
 
     def subscript(self, e: ast.Subscript, active: Lanes) -> Any:
         if isinstance(e.value, ast.Name) and e.value.id in self.arrays:

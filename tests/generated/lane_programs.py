@@ -172,7 +172,9 @@ class LaneProgram:
         name, of = self.fresh("w"), self.pick("s", "r")
         start, step = self.random.choice([0, 1, 8]), self.random.choice([1, 1, 2, -1])
         part = f"{of}[{start}::{step}]" if step > 0 else f"{of}[{SIZE - 1 - start}::-1]"
-        if self.planes and self.random.random() < 0.6:
+        if self.random.random() < 0.4:
+            part = f"tg.tile_view({of}, offset={self.index()}, shape={self.random.choice([8, 40])})"
+        elif self.planes and self.random.random() < 0.6:
             part = f"{self.pick(*self.planes)}[{self.pick('u', 't // 8', self.number(), self.number())}]"
         self.add(f"{name} = {part}")
         self.views.append(name)

@@ -268,6 +268,16 @@ def before_atomics(count: tg.array[int], out: tg.array2d[int]):
     out[first[0] // 5, j] = first[0] + j
 
 
+@tg.kernel
+def unlike_updates(a: tg.array2d[int], out: tg.array2d[int]):
+    i, j = tg.tid()
+    t = tg.tile_load(a[i], 8, storage="shared")
+    t[j % 8] |= j
+    t[j % 8] -= 1
+    t[j % 4] += 2
+    tg.tile_store(out[i], t)
+
+
 ASSIGNED = (register_to_shared, register_into_shared, shared_into_register, mixed)
 NAMES = sorted(name for name, found in globals().items() if isinstance(found, tg.Kernel))
 
@@ -308,6 +318,7 @@ def launches() -> dict[str, Launch]:
         tiled(gather, [numbers(rng, 2, 128), index, tg.zeros((2, 64))], rows, THREADS),
         tiled(lanes_and_tiles, line, rows, THREADS),
         tiled(updated, [whole[0], tg.zeros((2, 8), **ints)], rows, THREADS),
+        tiled(unlike_updates, [whole[0], tg.zeros((2, 8), **ints)], rows, THREADS),
         tiled(tree, whole, rows, THREADS),
         tiled(stored_then_loaded, line, rows, THREADS),
         tiled(pipelined, [numbers(rng, 5, 256), tg.zeros((5, 256))], (1,), 256),

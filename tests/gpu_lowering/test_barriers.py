@@ -23,6 +23,7 @@ COUNTS = {
     "gather": 1,
     "lanes_and_tiles": 1,
     "updated": 2,
+    "unlike_updates": 3,
     "tree": 2,
     "stored_then_loaded": 3,
     "pipelined": 0,

@@ -42,6 +42,16 @@ def split(body: str) -> Kernel:
 
 REFUSED = {
     "a distance that differs between lanes": "if t < u:\n    s[t] = t\n    o[t] = s[t + u]",
+    "a bound that differs between lanes": ("q = t // 2 + 4\nif t < q:\n    s[t] = t\n    o[t] = s[t + q]"),
+    "a window that moves with a loop": (
+        "if t < 8:\n    for q in range(2):\n        w = tg.tile_view(s, offset=q, shape=40)\n        w[t] = w[t] + q"
+    ),
+    "a window of each lane": (
+        "if t < 8:\n    w = tg.tile_view(s, offset=8 - t, shape=40)\n    w[t] = t\n    o[t] = w[t]"
+    ),
+    "distinct places of windows of each lane": (
+        "if t < 8:\n    w = tg.tile_view(s, offset=t, shape=40)\n    w[0] = t\n    o[t] = w[1]"
+    ),
     "updates that do not commute": "if t < 5:\n    s[0] |= t\n    s[0] -= 1",
     "a guard of another iteration": (
         "if t < 20:\n    k = 16\n    while k > 0:\n        if t < k:\n            x = s[t + k]\n"
@@ -95,6 +105,9 @@ MOVING = """for r in range(2):
     for k in range(t + r, 33, 32):
         s[k] = s[k] * 10 + r
 w = s[::-1]
+for r in range(2):
+    p = tg.tile_view(s, offset=r, shape=32)
+    p[t] = p[t] * 2 + r
 if t < 32:
     w[t] = 7 + t
 x = 0
@@ -114,6 +127,8 @@ def test_what_may_meet_waits_where_all_lanes_come() -> None:
         for k in range(r, 33 + (r == 0)):
             if k < 33:
                 s[k] = s[k] * 10 + r
+    for r in range(2):
+        s[r : r + LANES] = s[r : r + LANES] * 2 + r
     s[::-1][:LANES] = 7 + t
     x = s[32:64].copy()
     s[t] = t * 2
