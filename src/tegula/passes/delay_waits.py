@@ -14,6 +14,7 @@ from tegula.ops.control import For, If, Yield
 from tegula.ops.group import ProductWait, RegisterProduct, SharedProduct
 from tegula.ops.roles import PipePop, PipeRelease
 from tegula.passes.form_rings import is_by_hand
+from tegula.passes.release_stages import had_rounds
 from tegula.rewrite import is_made_in, replace, uses
 from tegula.types import BufType, bool_
 
@@ -91,17 +92,11 @@ def _finish(loop: Op, product: Op, releases: list[Op], region: Region) -> None:
     build = Builder(made, loc=product.loc)
     done = build.insert(ProductWait([result], [result.type], {"pending": 0})).result
     done.name = result.name
-    start, stop, step = loop.operands[:3]
-    ran = build.insert(S.Cmp([start, stop], [bool_], {"pred": "lt" if _rises(step) else "gt"})).result
-    _released(build, ran, releases)
+    _released(build, had_rounds(build, loop), releases)
     replace(region, {result: done})
     wait = made.ops[0]
     wait.operands[0] = result
     _put(region, region.ops.index(loop) + 1, made)
-
-
-def _rises(step: Value) -> bool:
-    return isinstance(step.owner, S.Const) and step.owner.attrs["value"] > 0
 
 
 def _released(build: Builder, condition: Value, releases: list[Op]) -> None:

@@ -199,7 +199,7 @@ class _Releases:
         if done.round_of is None:
             build.insert(PipeRelease([self.pipe]))
             return made.ops
-        condition = _had_rounds if done.behind else _has_round_before
+        condition = had_rounds if done.behind else _has_round_before
         there = condition(build, done.round_of)
         branches = Region(), Region()
         Builder(branches[0], done.loc).insert(PipeRelease([self.pipe]))
@@ -264,8 +264,8 @@ def _has_round_before(build: Builder, loop: Op) -> Value:
     return _compare(build, "ne", loop.regions[0].args[0], loop.operands[0])
 
 
-def _had_rounds(build: Builder, loop: Op) -> Value:
-    """Behind a loop."""
+def had_rounds(build: Builder, loop: Op) -> Value:
+    """Behind a loop: whether it had a round. A step that is not constant may rise or fall."""
     start, stop, step = loop.operands[:3]
     if isinstance(step.owner, Const):
         return _compare(build, "lt" if step.owner.attrs["value"] > 0 else "gt", start, stop)

@@ -1,0 +1,53 @@
+"""Products in loops whose step is known at run time: it may rise or fall, or leave no round."""
+
+from __future__ import annotations
+
+import numpy as np
+from gpu_code import distributed
+from simt import run_together
+
+import tegula as tg
+from tegula.check.schedule import check_schedule
+from tegula.codegen.gpu import lower_kernel
+from tegula.runtime.launch import block_size
+from tegula.target import get_cuda_target
+
+M, N, K = 64, 16, 16
+HALF = tg.bfloat16
+
+
+@tg.kernel
+def strided(
+    x: tg.array2d[HALF], y: tg.array2d[HALF], z: tg.array2d[tg.float32], first: int, last: int, step: int
+):
+    p = tg.tile_pipe(shape=(M, K), dtype=HALF, stages=2)
+    q = tg.tile_pipe(shape=(K, N), dtype=HALF, stages=2)
+    with tg.role("fetch", warps=1):
+        for k in range(first, last, step):
+            tg.tile_pipe_load(p, x, offset=(0, k * K))
+            tg.tile_pipe_load(q, y, offset=(k * K, 0))
+    with tg.role("multiply", warp_groups=1):
+        total = tg.tile_zeros(shape=(M, N), dtype=tg.float32)
+        for _k in range(first, last, step):
+            tg.tile_matmul(tg.tile_pipe_pop(p), tg.tile_pipe_pop(q), total)
+        tg.tile_store(z, total)
+
+
+def test_steps_of_either_sign() -> None:
+    rng = np.random.default_rng(1)
+    kind = tg.zeros(1, dtype=HALF).numpy().dtype
+    x, y = (rng.integers(-3, 4, s).astype(np.float32) for s in ((M, 5 * K), (5 * K, N)))
+    args = [tg.array(x.astype(kind)), tg.array(y.astype(kind)), tg.zeros((M, N), dtype=tg.float32), 0, 5, 1]
+    threads = block_size(strided, None, args)
+    made, parts = distributed(strided, args, (1,), threads)
+    found = check_schedule(made, parts)
+    assert found.accepted, found.message
+    assert any(op.attrs.get("wait") is False for op in made.walk()), "the wait is not delayed"
+    code = lower_kernel(made, parts, get_cuda_target())
+    for bounds in ((0, 5, 2), (4, -1, -1), (0, 5, -1), (3, 4, 7)):
+        args[3:] = bounds
+        run_together(code, strided, args, (1, threads), 1)
+        wanted = np.zeros((M, N), np.float32)
+        for k in range(*bounds):
+            wanted += x[:, k * K : k * K + K] @ y[k * K : k * K + K]
+        np.testing.assert_array_equal(args[2].numpy(), wanted)
