@@ -89,9 +89,9 @@ right = copies(0)
     result = invoke("check", str(file))
     assert result.exit_code == 0
     assert "kernel: proved (" in result.output
-    assert "1 checked, 0 not proved" in result.output
+    assert "1 checked, 0 refused" in result.output
     file.write_text(program + "wrong = copies(1)\n")
     result = invoke("check", str(file))
     assert result.exit_code == 1
     assert "error[schedule-refuted]" in result.output
-    assert "2 checked, 1 not proved" in result.output
+    assert "2 checked, 1 refused" in result.output

@@ -5,7 +5,7 @@
     python tools/mutants.py --subject chain        of one kernel
     python tools/mutants.py --save docs/mutants.md
 
-Exits with 1 if a mutant that fails is proved, if one that does the same as the kernel is not, or if false alarms are
+Exits with 1 if a mutant that fails passes, if one that does the same as the kernel is not, or if false alarms are
 2 % of all or more."""
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def main() -> int:
     alarms = sum(j.alarm for j in found)
     return int(
         any(j.missed for j in found)
-        or any(j.same and not j.proved for j in found)
+        or any(j.same and not j.passed for j in found)
         or alarms >= MOST_ALARMS * len(found)
     )
 
@@ -114,14 +114,14 @@ def page(found: Sequence[Judged], orders: int, launches: int) -> str:
         "fail": len(failing),
         "of these refuted": sum(j.status == "refuted" for j in failing),
         "of these unproved": sum(j.status == "unproved" for j in failing),
-        "of these proved": sum(j.missed for j in failing),
+        "of these passed": sum(j.missed for j in failing),
         "do the same as the kernel": sum(j.same for j in found),
-        "of these proved ": sum(j.same and j.proved for j in found),
+        "of these passed ": sum(j.same and j.passed for j in found),
         "store something else, the same in every order": sum(j.other for j in found),
-        "of these proved: other kernels, with right schedules": sum(j.other and j.proved for j in found),
+        "of these passed: other kernels, with right schedules": sum(j.other and j.passed for j in found),
         "do something else, and do not fail": sum(not (j.failure or j.same or j.other) for j in found),
-        "of these proved  ": sum(not (j.failure or j.same or j.other) and j.proved for j in found),
-        "false alarms: not proved, and do not fail": f"{sum(j.alarm for j in found)} "
+        "of these passed  ": sum(not (j.failure or j.same or j.other) and j.passed for j in found),
+        "false alarms: not passed, and do not fail": f"{sum(j.alarm for j in found)} "
         f"({100 * sum(j.alarm for j in found) / max(1, len(found)):.1f} %)",
     }
     lines = [HEAD.format(orders=orders, launches=launches).rstrip()]
@@ -130,10 +130,10 @@ def page(found: Sequence[Judged], orders: int, launches: int) -> str:
     lines += ["", "## By kernel", "", *_table(found, "subject")]
     lines += ["", "## How mutants fail", "", *_kinds(failing)]
     lines += ["", "## False alarms", "", *_alarms([j for j in found if j.alarm])]
-    others = [j for j in found if j.other and j.proved]
+    others = [j for j in found if j.other and j.passed]
     lines += ["", "## Other kernels", "", *_others(others)] if others else []
     for j in found:
-        if j.missed or (j.same and not j.proved):
+        if j.missed or (j.same and not j.passed):
             lines.append(f"- **{j.subject}**: {j.operator}: {j.what}: {j.status} {j.message}; {j.failure}")
     return "\n".join(lines) + "\n"
 
@@ -142,15 +142,15 @@ def _table(found: Sequence[Judged], by: str) -> list[str]:
     subjects = list(dict.fromkeys(j.subject for j in found))
     each = subjects if by == "operator" else []
     out = [
-        f"| {by} | mutants | fail | not proved | right and proved | alarms |"
+        f"| {by} | mutants | fail | not passed | right and passed | alarms |"
         + "".join(f" {s} |" for s in each)
     ]
     out.append("|---" * (6 + len(each)) + "|")
     for name in sorted({getattr(j, by) for j in found}):
         of = [j for j in found if getattr(j, by) == name]
         fail = [j for j in of if j.failure]
-        cells = [len(of), len(fail), sum(not j.proved for j in fail)]
-        cells += [sum(j.proved and not j.failure for j in of), sum(j.alarm for j in of)]
+        cells = [len(of), len(fail), sum(not j.passed for j in fail)]
+        cells += [sum(j.passed and not j.failure for j in of), sum(j.alarm for j in of)]
         cells += [sum(j.subject == s for j in of) for s in each]
         out.append(f"| {name} | " + " | ".join(map(str, cells)) + " |")
     return out

@@ -82,7 +82,7 @@ def doctor() -> None:
 def check(file: str, target: str) -> None:
     """Check the schedule of every kernel with roles in FILE, which is run as a module.
 
-    Exits with 1 if one is not proved to be right."""
+    Prints "proved", or how many launches were explored; exits with 1 if one is wrong in such a launch, or undecided."""
     import runpy
 
     from tegula.errors import TegulaError
@@ -96,11 +96,12 @@ def check(file: str, target: str) -> None:
             verdict.require()
         except TegulaError as error:
             wrong += 1
-            click.echo(f"{kernel.name}: not proved\n{error}")
+            click.echo(f"{kernel.name}: refused\n{error}")
             continue
         launches, steps = verdict.explored
-        click.echo(f"{kernel.name}: {verdict.status} ({launches} launches, {steps} steps of roles)")
-    click.echo(f"{len(dict.fromkeys(kernels))} checked, {wrong} not proved")
+        tried = f"{launches} launches, " if verdict.proved else ""
+        click.echo(f"{kernel.name}: {verdict.status} ({tried}{steps} steps of roles)")
+    click.echo(f"{len(dict.fromkeys(kernels))} checked, {wrong} refused")
     sys.exit(1 if wrong else 0)
 
 

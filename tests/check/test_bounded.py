@@ -47,7 +47,7 @@ def test_what_goes_wrong_in_a_launch_is_refused_all_the_same() -> None:
 
 
 def test_what_is_proved_stays_so() -> None:
-    assert checked(TEXT.format(rounds="n"), check="bounded").proved
+    assert checked(TEXT.format(rounds="n"), check="bounded").passed
 
 
 WRITTEN = """def first(x: tg.array2d[float], out: tg.array2d[float], c: tg.array1d[int]):

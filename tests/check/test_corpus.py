@@ -44,7 +44,7 @@ def test_wrong(name: str, disguise: str) -> None:
 def test_right(name: str, disguise: str) -> None:
     change, stages = DISGUISES[disguise]
     found = kernel(program(name).RIGHT, change, stages).check()
-    assert found.proved, f"{found.kind}: {found.message}{found.where}"
+    assert found.passed, f"{found.kind}: {found.message}{found.where}"
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -82,7 +82,7 @@ IN_MEMORY: dict[str, tuple[Any, Spoil, str, str]] = {
 @pytest.mark.parametrize("name", IN_MEMORY)
 def test_what_it_would_be_lowered_to(name: str) -> None:
     make, spoil, status, kind = IN_MEMORY[name]
-    assert verdict(make()).proved
+    assert verdict(make()).passed
     found = verdict(make(), spoil)
     assert (found.status, found.kind) == (status, kind), found.message
     assert found.help

@@ -29,7 +29,7 @@ def judge(name: str) -> Judge:
 def test_a_sample(name: str) -> None:
     found = list(judge(name).all(7, PART[name]))
     assert [j for j in found if j.missed] == []
-    assert [j for j in found if j.same and not j.proved] == []
+    assert [j for j in found if j.same and not j.passed] == []
     assert sum(bool(j.failure) for j in found) > len(found) // 2
     assert sum(j.alarm for j in found) <= 1 + len(found) // 20
 
@@ -77,7 +77,7 @@ def test_the_replay_fails_by_itself() -> None:
     assert found("chain", "drop wait", "without mbarrier.wait raw.full").failure.startswith("race")
     assert found("chain", "drop release", "without mbarrier.arrive raw.empty").failure.startswith("deadlock")
     twice = found("chain", "double wait", "mbarrier.wait raw.full")
-    assert twice.failure == "" and twice.proved
+    assert twice.failure == "" and twice.passed
 
 
 def test_mutants_for_a_device() -> None:

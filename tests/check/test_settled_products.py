@@ -54,6 +54,6 @@ def body_of_product(kernel: Kernel) -> list[Op]:
 )
 def test_waits_at_the_end_of_a_round(reads: str, pending: int, last: int | None) -> None:
     kernel, parts = lowered(product(reads, pending))
-    assert check_schedule(kernel, parts).proved
+    assert check_schedule(kernel, parts).passed
     end = body_of_product(kernel)[-2]
     assert (end.attrs["pending"] if end.NAME == "group.product_wait" else None) == last

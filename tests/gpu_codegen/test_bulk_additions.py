@@ -59,7 +59,7 @@ def made_of(kernel: Any, dtype: Any, align: bool = True) -> tuple[Any, Any, str,
 @pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16, tg.float16], ids=str)
 def test_sums_are_added_by_copies(dtype: Any) -> None:
     made, parts, text, cubin = made_of(adding(dtype), dtype)
-    assert check_schedule(made, parts).proved
+    assert check_schedule(made, parts).passed
     wide = 32 if dtype is tg.float32 else 64
     pieces = N // wide
     assert text.count("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.bulk_group") == pieces

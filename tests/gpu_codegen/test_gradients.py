@@ -51,7 +51,7 @@ def distributed(part: Part, place: Place = ALONE) -> tuple[Kernel, Distribution]
 def text_of(part: Part, place: Place = ALONE) -> str:
     """Its PTX, proved and assembled."""
     made, spread = distributed(part, place)
-    assert check_schedule(made, spread).proved, part.name
+    assert check_schedule(made, spread).passed, part.name
     text, code = assembled(lower_kernel(made, spread, HOPPER))
     assert ".local" not in text, part.name
     if ASSEMBLER:

@@ -19,7 +19,7 @@ def test_one_copy_for_a_tile(shape: tuple[int, ...], arch: str) -> None:
     args = [tg.zeros(whole), tg.zeros(whole), 4]
     threads = block_size(kernel, None, args)
     made, parts = distributed(kernel, args, (1,), threads, arch)
-    assert check_schedule(made, parts).proved
+    assert check_schedule(made, parts).passed
     code = lowered(kernel, args, (1,), threads, arch=arch)
     text, cubin = assembled(code, arch)
     copied = f"cp.async.bulk.tensor.{len(shape)}d.shared::cluster.global" in text

@@ -114,14 +114,14 @@ def test_groups_wait_for_each_other_where_they_store_the_same(
     kernel, parts = made(storing(down, across, groups, rows, columns), ROUNDS, 3)
     wanted = [BulkWait, Barrier] if crossing(down, across, groups, rows, columns) else []
     assert before_stores(kernel) == [wanted]
-    assert check_schedule(kernel, parts).proved
+    assert check_schedule(kernel, parts).passed
 
 
 @pytest.mark.skipif(not ptx.candidates(), reason="there is no ptxas")
 def test_groups_of_a_persistent_product_do_not_wait_for_each_other() -> None:
     kernel, parts = made(persistent, 4, 4)
     assert before_stores(kernel) == [[]]
-    assert check_schedule(kernel, parts).proved
+    assert check_schedule(kernel, parts).passed
     arrays = [tg.zeros((512, 512), dtype=HALF) for _ in range(3)]
     text, code = assembled(lowered(persistent, [*arrays, 4, 4], (2,), 384))
     assert ", 256;" not in text and code.spill_bytes == 0

@@ -9,6 +9,7 @@ from typing import Protocol
 from tegula.check.counters import counted
 from tegula.check.counts import ARRIVALS, check_counts
 from tegula.check.forms import Forms, most
+from tegula.check.identical_terms import identical_terms
 from tegula.check.launches import Values, launches
 from tegula.check.limits import check_limits
 from tegula.check.machine import Run
@@ -16,7 +17,7 @@ from tegula.check.memory import Memory, cuts
 from tegula.check.pairs import check_pairs
 from tegula.check.state import Role
 from tegula.check.unroll import Program, TooLong, Trace
-from tegula.check.verdict import PROVED, REFUTED, UNPROVED, Refuted, Step, Unproved, Verdict
+from tegula.check.verdict import PROVED, REFUTED, UNPROVED, Refuted, Step, Unproved, Verdict, explored
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.roles import Roles
@@ -48,8 +49,8 @@ def check_schedule(kernel: Kernel, spread: Spread) -> Verdict:
     try:
         return check.verdict()
     except Unproved as e:
-        places, explored, bounded = e.places, check.explored, kernel.bounded
-        return Verdict(UNPROVED, e.kind, e.message, e.loc, e.help, places, explored=explored, bounded=bounded)
+        places, tried, bounded = e.places, check.explored, kernel.bounded
+        return Verdict(UNPROVED, e.kind, e.message, e.loc, e.help, places, explored=tried, bounded=bounded)
 
 
 class _Check:
@@ -106,7 +107,8 @@ class _Check:
         barriers = [v for v, *_ in self.barriers]
         idle = {op for op, again in self.again.items() if again}
         check_counts(self.forms, self.program.followed, rows, barriers, stages[-1], idle)
-        return Verdict(PROVED, explored=self.explored)
+        same = identical_terms(self.program.followed, self.program.roles)
+        return Verdict(PROVED if same else explored(self.launches), explored=self.explored)
 
     def _doubt(self, found: Unproved) -> None:
         """There will be no proof; where that is accepted, launches are explored all the same."""
@@ -217,9 +219,9 @@ class _Check:
 
 
 def _refuted(
-    e: Refuted, steps: tuple[Step, ...], launch: tuple[tuple[str, int], ...], explored: tuple[int, int]
+    e: Refuted, steps: tuple[Step, ...], launch: tuple[tuple[str, int], ...], tried: tuple[int, int]
 ) -> Verdict:
-    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.places, steps, launch, explored)
+    return Verdict(REFUTED, e.kind, e.message, e.loc, e.help, e.places, steps, launch, tried)
 
 
 def _spoken(kernel: Kernel, term: object) -> str:

@@ -10,6 +10,18 @@ from tegula.errors import ScheduleRefuted, ScheduleUnproved
 from tegula.source import UNKNOWN, Location
 
 PROVED, REFUTED, UNPROVED = "proved", "refuted", "unproved"
+EXPLORED = "explored: {} launches"
+
+
+def explored(launches: int) -> str:
+    """The status of a schedule that is right in so many launches, from which nothing is known to differ."""
+    return EXPLORED.format(launches)
+
+
+def passes(status: str) -> bool:
+    """Whether a schedule of this status may run: nothing is wrong with it, and no launch was left out for being beyond
+    the checker."""
+    return status == PROVED or status.startswith(EXPLORED.split("{")[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +46,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`status`: "proved", "refuted" or "unproved". Of the last two: `kind` of fault, `message`, `loc` and `help`;
+    """`status`: "proved", "explored: N launches" (all of them right), "refuted" or "unproved". Of the last two: `kind` of fault, `message`, `loc` and `help`;
     `places`: the other ops involved, with what they have to do with it. A refuted schedule has a counterexample:
     `steps`, in order, under the launch values `launch`. `explored`: how many launches were unrolled, and how many ops
     of roles in all. `automatic`: the roles that the compiler made, or why it made none. `bounded`: whether
@@ -57,9 +69,14 @@ class Verdict:
         return self.status == PROVED
 
     @property
+    def passed(self) -> bool:
+        """Whether the schedule is proved, or right in all launches that were explored."""
+        return passes(self.status)
+
+    @property
     def accepted(self) -> bool:
-        """Whether the schedule is proved, or the kernel asks for no more than that launches are explored."""
-        return self.proved or (self.bounded and self.status == UNPROVED)
+        """Whether the schedule has passed, or the kernel asks for no more than that launches are explored."""
+        return self.passed or (self.bounded and self.status == UNPROVED)
 
     def require(self) -> None:
         """Return if the schedule is accepted; ScheduleRefuted with the counterexample, or ScheduleUnproved."""

@@ -1,4 +1,4 @@
-"""Code for GPUs, where an automatic schedule stands only if it is proved and assembles cleanly; else the kernel keeps
+"""Code for GPUs, where an automatic schedule stands only if it passes the checker and assembles cleanly; else the kernel keeps
 one role."""
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Built:
 
 
 def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Observer | None = None) -> Built:
-    """Compile a prepared kernel, which the passes change. CompileError where the schedule that the user wrote is not
-    proved, or tiles do not fit a block."""
-    spread, verdict = proved(kernel, target, debug, observe)
+    """Compile a prepared kernel, which the passes change. CompileError where the schedule that the user wrote does
+    not pass the checker, or tiles do not fit a block."""
+    spread, verdict = checked(kernel, target, debug, observe)
     while spread.schedule.plan is not None:
         try:
             built = _built(kernel, spread, verdict, target, debug)
@@ -49,31 +49,31 @@ def build(kernel: Kernel, target: CudaTarget, debug: bool = False, observe: Obse
         except SharedMemoryExceeded as e:
             reason = f"with roles {e.message}"
         schedule = with_less(kernel, target, spread.schedule, reason)
-        spread, verdict = proved(kernel, target, debug, observe, schedule)
+        spread, verdict = checked(kernel, target, debug, observe, schedule)
     accept(verdict)
     return _built(kernel, spread, verdict, target, debug)
 
 
-def proved(
+def checked(
     kernel: Kernel,
     target: CudaTarget,
     debug: bool = False,
     observe: Observer | None = None,
     schedule: Schedule | None = None,
 ) -> tuple[Distribution, Verdict]:
-    """The kernel spread over the threads of a block, with roles of our making only if they are proved, and the verdict
+    """The kernel spread over the threads of a block, with roles of our making only if they pass, and the verdict
     on it. `schedule`: what was made of it, if something was."""
     while True:
         spread = for_gpu(kernel, target, observe, debug, schedule)
         verdict = check_schedule(kernel, spread)
-        if spread.schedule.plan is None or verdict.proved:
+        if spread.schedule.plan is None or verdict.passed:
             return spread, verdict
-        reason = f"its roles are not proved: {verdict.message}"
+        reason = f"its roles do not pass the checker: {verdict.message}"
         schedule = with_less(kernel, target, spread.schedule, reason)
 
 
 def accept(verdict: Verdict) -> None:
-    """An error, or a warning if so configured, unless the schedule is proved."""
+    """An error, or a warning if so configured, unless the schedule has passed."""
     try:
         verdict.require()
     except CompileError as error:

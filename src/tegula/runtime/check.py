@@ -13,7 +13,7 @@ from tegula.lang.annotations import ANY, ArrayAnnotation, resolve
 from tegula.ops.lane import Tid
 from tegula.ops.roles import WARP_GROUP, Roles, block_threads
 from tegula.passes.pipeline import prepare
-from tegula.runtime.automatic import proved
+from tegula.runtime.automatic import checked
 from tegula.runtime.compile import trace
 from tegula.runtime.config import config
 from tegula.runtime.kernel import Kernel
@@ -39,16 +39,16 @@ def check_kernel(kernel: Kernel, given: Sequence[Any], block_dim: int | None, ta
         made = trace(kernel, types, launch, access)
         prepare(made)
         try:
-            spread, found = proved(made, get_cuda_target(target))
+            spread, found = checked(made, get_cuda_target(target))
         except BulkAccess:
             if known is PACKED:
                 raise
             break
         found = replace(found, automatic=str(spread.schedule))
-        if not found.proved:
+        if not found.passed:
             return found
         verdicts.append(found)
-    return verdicts[0]
+    return next((v for v in verdicts if not v.proved), verdicts[0])
 
 
 def argument_types(kernel: Kernel, given: Sequence[Any]) -> tuple[Type, ...]:

@@ -33,7 +33,7 @@ class Config:
     """The compiler of PTX: the path of a ptxas, or "driver" for the driver's own; None: the first ptxas found, else the
     driver's. From TEGULA_PTXAS."""
     check_schedules: str = "error"
-    """What becomes of a GPU kernel whose schedule is not proved: "error" refuses it, "warning" only warns."""
+    """What becomes of a GPU kernel whose schedule is refuted or unproved: "error" refuses it, "warning" only warns."""
     line_info: bool = field(default_factory=lambda: os.environ.get("TEGULA_LINE_INFO", "0") not in ("", "0"))
     """Whether GPU code says which Python line each instruction is of, for profilers, sanitizers and debuggers. It is
     kept on disk apart, by its lines. From TEGULA_LINE_INFO."""

@@ -89,9 +89,11 @@ class CudaInspection:
         made = self.machine_code()
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]
-        if not self.verdict.proved:
-            launches, steps = self.verdict.explored
+        launches, steps = self.verdict.explored
+        if not self.verdict.passed:
             lines.append(f"schedule: not proved; {launches} launches were explored, {steps} steps of roles")
+        elif launches:
+            lines.append(f"schedule: {self.verdict.status} ({steps} steps of roles)")
         lines.append(f"threads per block: {self.code.threads}")
         lines.append(
             f"shared memory per block: {self.code.shared_bytes:,} bytes of {self.target.shared_per_block:,}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tegula.backend.cache import Cache
+from tegula.check.verdict import passes
 from tegula.dataclass import dataclass, field_names
 from tegula.errors import TegulaError
 from tegula.ir import Kernel
@@ -82,8 +83,9 @@ def _built(job: Job) -> str:
 
         found = store.get(job.entry) if store is not None else None
         entry = found or build_for_gpu(kernel, get_cuda_target(job.target), job.debug)
-        if entry.metadata["schedule"]["status"] != "proved":
-            return f"its schedule is not proved to be right, only {entry.metadata['schedule']['status']}"
+        status = entry.metadata["schedule"]["status"]
+        if not passes(status):
+            return f"its schedule does not pass the checker: it is {status}"
     else:
         if any(isinstance(op, Roles) for op in kernel.body.ops):
             _prove(parse_kernel(job.text))

@@ -294,7 +294,7 @@ def autotune(
     `where(...)`, a function of the values it names, is true; or those that `configs`, a list of dicts, gives.
 
     What it returns is launched as a kernel is; `dim` may be a function of the values it names. The first launch of
-    each class compiles the candidates, drops those whose schedule is not proved, whose result differs from most
+    each class compiles the candidates, drops those whose schedule does not pass, whose result differs from most
     others' (by more than `tolerance`, relative, for floats; by default what rounding in another order explains), or
     that fail; it times the rest, and keeps the choice on disk. A class: types and layouts of the arguments, their
     lengths up to the next power of two and with the same power of two that divides them; or, with `key`, the exact

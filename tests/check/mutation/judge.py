@@ -8,6 +8,7 @@ from typing import Any
 from mutation.operators import Mutant, mutants, saved
 from mutation.subjects import Subject
 from tegula.check.schedule import check_schedule
+from tegula.check.verdict import passes
 from tegula.dataclass import dataclass
 from tegula.interp.agents.launch import Launch
 from tegula.interp.agents.orders import orders
@@ -34,18 +35,18 @@ class Judged:
     other: bool
 
     @property
-    def proved(self) -> bool:
-        return self.status == "proved"
+    def passed(self) -> bool:
+        return passes(self.status)
 
     @property
     def missed(self) -> bool:
-        """It fails, and is proved."""
-        return self.proved and bool(self.failure)
+        """It fails, and passes."""
+        return self.passed and bool(self.failure)
 
     @property
     def alarm(self) -> bool:
-        """It is not proved, and does not fail."""
-        return not self.proved and not self.failure and not self.other
+        """It does not pass, and does not fail."""
+        return not self.passed and not self.failure and not self.other
 
 
 class Judge:
