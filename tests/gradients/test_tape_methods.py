@@ -192,7 +192,7 @@ def test_methods_in_other_places_are_not_recorded() -> None:
         tg.launch(double, 2, [y], [x])
         outer.backward(loss)
         y.grad.zero_()
-    assert len(outer.records) == 1 and len(other.records) == 2
+    assert len(outer.records) == 1 and len(other.records) == 3, "the launch, what backward did, and zero_"
     assert grad_of(x) == [1.0, 1.0]
     other.backward(grads={x: [1.0, 1.0]})
     assert grad_of(y) == [2.0, 2.0]
@@ -241,6 +241,44 @@ def test_gradients_that_would_get_lost_are_found_behind_other_arrays(steps: int)
         tg.launch(add_up, 2, [between[-1]], [loss])
     with pytest.raises(tg.LaunchError, match="an array without a gradient"):
         tape.backward(loss)
+
+
+def test_gradients_of_gradients_are_refused() -> None:
+    x, y, loss = variable(1, 2), variable(0, 0), variable(0)
+    with tg.Tape() as tape:
+        tg.launch(double, 2, [x], [y], adj_outputs=[tg.ones(2, dtype=D)], adjoint=True)
+        tg.launch(add_up, 2, [x.grad], [loss])
+    with pytest.raises(
+        tg.LaunchError, match="of kernel double wrote as a gradient, an array without a gradient"
+    ):
+        tape.backward(loss)
+    with tg.Tape() as inner:
+        tg.launch(double, 2, [x], [y])
+    with tg.Tape() as tape:
+        inner.backward(grads={y: [1.0, 1.0]})
+        tg.launch(add_up, 2, [x.grad], [loss])
+    with pytest.raises(tg.LaunchError, match="an array without a gradient"):
+        tape.backward(loss)
+    with tg.Tape() as tape:
+        tg.launch(
+            double, 2, [x], [y], adj_inputs=[variable(0, 0)], adj_outputs=[tg.ones(2, dtype=D)], adjoint=True
+        )
+    with pytest.raises(tg.LaunchError, match="no gradients of gradients"):
+        tape.backward(grads={y: [1.0, 1.0]})
+
+
+def test_gradients_of_an_adjoint_launch_have_the_shapes_of_the_arguments() -> None:
+    x, y = variable(1, 2), variable(0, 0)
+    with pytest.raises(tg.LaunchError, match="gradient of argument 'x' has shape"):
+        tg.launch(double, 2, [x], [y], adj_inputs=[tg.zeros(1, dtype=D)], adjoint=True)
+
+
+def test_arrays_that_fill_others() -> None:
+    x, one = variable(1, 2), variable(3)
+    with tg.Tape() as tape:
+        x.fill_(one)
+    with pytest.raises(tg.LaunchError, match="would be a sum"):
+        tape.backward(grads={x: [1.0, 1.0]})
 
 
 # Seeds ---------------------------------------------------------------------------------------------------------------

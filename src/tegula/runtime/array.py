@@ -364,7 +364,7 @@ class array:
         element type does not hold."""
         _filled(self._data, self.device, _pattern(value, self.dtype))
         if recording.on:
-            recording.assigned(self)
+            recording.assigned(self, value if isinstance(value, array) else None)
         return self
 
     def zero_(self) -> array:

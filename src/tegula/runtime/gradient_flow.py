@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tegula.errors import LaunchError
 from tegula.runtime.array import array
-from tegula.runtime.records import Assigned, Elements, Record, Use
+from tegula.runtime.records import Assigned, Differentiated, Elements, Record, Use
 
 DETACH = "`requires_grad = False` says of an array that no gradient is to flow to it"
 
@@ -73,6 +73,12 @@ def _check_written(records: Iterable[Record]) -> None:
     for record in records:
         reads = [u for u in record.reads if u.is_float and not u.array.is_detached]
         found = next(((u, w) for u in reads for w in lost if u.elements.meet(w.elements)), None)
+        active = any(u.has_gradient for u in reads)
+        if active and isinstance(record, Differentiated) and any(w.has_gradient for w in record.writes):
+            raise LaunchError(
+                f"{record.writes[0].what} was written to an array with a gradient: there are no gradients of gradients",
+                "leave out requires_grad of that array",
+            )
         if found is not None and any(w.has_gradient for w in record.writes):
             use, written = found
             raise LaunchError(
@@ -83,7 +89,7 @@ def _check_written(records: Iterable[Record]) -> None:
         if isinstance(record, Assigned):
             covered = Elements.of(record.target)
             lost = [w for w in lost if not covered.cover(w.elements)]
-        if found is not None or any(u.has_gradient for u in reads):
+        if found is not None or active:
             outside = (w for w in record.writes if w.is_float and not w.has_gradient)
             lost += [w for w in outside if not w.array.is_detached]
 

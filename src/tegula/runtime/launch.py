@@ -220,7 +220,17 @@ def run_adjoint(
     found = gradients(args, own)
     if not found:
         return False
+    for k, grad in found.items():
+        if grad.shape != args[k].shape:
+            name = kernel.parameters[k].name
+            raise LaunchError(
+                f"kernel {kernel.name}: the gradient of argument '{name}' has shape {grad.shape}, the argument "
+                f"{args[k].shape}",
+                "give a gradient of the argument's shape",
+            )
     launch_adjoint(adjoint_of(kernel, tuple(found)), shape, (*args, *found.values()), given, stream, check)
+    if recording.on:
+        recording.differentiated(kernel.name, args, found)
     count_writes(grads, [k for k in found if k < len(grads)])
     return True
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 from weakref import WeakSet
@@ -19,6 +19,8 @@ class Observer(Protocol):
     ) -> None: ...
 
     def assigned(self, target: Any, source: Any, new: bool) -> None: ...
+
+    def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, Any]) -> None: ...
 
     def written(self, target: Any) -> None: ...
 
@@ -70,6 +72,11 @@ class Recording:
         """A new array was made as a copy of another one."""
         if self.tape is not None:
             self.tape.assigned(target, source, True)
+
+    def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, Any]) -> None:
+        """The adjoint of a kernel ran. `gradients`: of the arguments at some positions."""
+        if self.tape is not None:
+            self.tape.differentiated(name, args, gradients)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from tegula.errors import LaunchError
 from tegula.runtime.addition import add
 from tegula.runtime.array import array, empty
 from tegula.runtime.recording import recording
-from tegula.types import element_bytes, scalar_of, with_scalar
+from tegula.types import components, element_bytes, scalar_of, with_scalar
 
 if TYPE_CHECKING:
     from tegula.runtime.description import Description
@@ -163,6 +164,9 @@ class Assigned:
         given = known_gradient(self.target) if graded[0] else None
         if given is None:
             return
+        if self.source is not None and _numbers(self.source) != _numbers(self.target):
+            help = "broadcast it by a launch, or pass a number that is to be constant"
+            raise LaunchError("an array was filled with another one, whose gradient would be a sum", help)
         if self.source is None or not any(graded[1:]):
             if not self.new:
                 clear(given)
@@ -175,7 +179,22 @@ class Assigned:
         add(taken, array(flat, taken.dtype, taken.shape, copy=False))
 
 
-Record = Launched | Assigned
+class Differentiated:
+    """The adjoint of a kernel ran. There are no gradients of gradients: what it wrote is known as made from arrays with
+    a gradient, and having none."""
+
+    def __init__(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
+        what = f"the gradient of kernel {name}"
+        self.arrays = [*(a for a in args if isinstance(a, array)), *gradients.values()]
+        self.reads = [Use(what, "an array", a) for a in self.arrays]
+        self.writes = [Use(what, "a gradient", g) for g in gradients.values()]
+
+
+Record = Launched | Assigned | Differentiated
+
+
+def _numbers(a: array) -> int:
+    return a.size * components(a.dtype)
 
 
 def known_gradient(a: array) -> array | None:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from tegula.errors import LaunchError
 from tegula.lang.captures import unchanged
-from tegula.runtime.adjoint import Adjoint
+from tegula.runtime.adjoint import Adjoint, gradients
 from tegula.runtime.array import array
 from tegula.runtime.gradient_flow import check_flow
 from tegula.runtime.launch import run_adjoint
 from tegula.runtime.recording import recording
-from tegula.runtime.records import Assigned, Elements, Launched, Record, clear
+from tegula.runtime.records import Assigned, Differentiated, Elements, Launched, Record, clear
 from tegula.runtime.seeds import Seeds
 from tegula.runtime.tensors import versions
 
@@ -68,6 +68,10 @@ class Tape:
         """A method overwrote an array by another one, or by constants, while the tape recorded; or made it `new`."""
         self.records.append(Assigned(target, source, new))
 
+    def differentiated(self, name: str, args: Sequence[Any], gradients: Mapping[int, array]) -> None:
+        """The adjoint of a kernel ran while the tape recorded."""
+        self.records.append(Differentiated(name, args, gradients))
+
     def written(self, target: Any) -> None:
         """An array was written, by a launch or by one of its methods."""
         if self.records or recording.tape is self:
@@ -88,6 +92,7 @@ class Tape:
             raise LaunchError(
                 "the tape was run backwards already", "record it again, or call tape.zero() before"
             )
+        others = recording.tape
         with recording.paused():
             seeds = Seeds(_given(loss, grads))
             check_flow(self.records, seeds.targets)
@@ -96,7 +101,7 @@ class Tape:
             for record in reversed(self.records):
                 if isinstance(record, Assigned):
                     record.take_gradient()
-                else:
+                elif isinstance(record, Launched):
                     run_adjoint(
                         record.kernel,
                         record.plan,
@@ -104,6 +109,9 @@ class Tape:
                         check=lambda adjoint, at=record: self._check(at, adjoint),
                     )
             before.restore()
+        for record in self.records if others is not None and others is not self else ():
+            if isinstance(record, Launched):
+                recording.differentiated(record.kernel.name, record.args, gradients(record.args))
 
     def _check(self, record: Launched, adjoint: Adjoint) -> None:
         """LaunchError where an array that the adjoint reads was written after the launch, or what the kernel captures
