@@ -8,7 +8,7 @@ from tegula.errors import LaunchError
 from tegula.runtime.array import array
 from tegula.runtime.records import Assigned, Differentiated, Elements, Record, Use
 
-DETACH = "`requires_grad = False` says of an array that no gradient is to flow to it"
+DETACH = "where a view is only read, `requires_grad = False` says that its elements are constant"
 
 
 def check_flow(records: Sequence[Record], seeded: Sequence[array]) -> None:
@@ -27,7 +27,7 @@ def _check_views(records: Iterable[Record]) -> None:
                 raise LaunchError(
                     f"{use.what}: {use.name} is a view of an array with a gradient that has none itself, so none would "
                     "flow through it",
-                    f"pass that array, or a copy; {DETACH} that only reads",
+                    f"pass that array, or a view of its dtype; {DETACH}",
                 )
 
 
@@ -44,14 +44,13 @@ def _check_memory(records: Sequence[Record], seeded: Sequence[Use]) -> None:
                 continue
             if not use.has_gradient:
                 raise LaunchError(
-                    f"{use.what}: {use.name} shares memory with an array of {other.what} that has a gradient "
-                    f"({other.name}), and has none itself",
-                    f"pass a view of that array; {DETACH} that only reads",
+                    f"{use.what}: {use.name} has no gradient, but shares memory with {other.name} of {other.what}, "
+                    "which has one",
+                    f"pass a view of that array; {DETACH}",
                 )
             if not _one_gradient(use, other):
                 raise LaunchError(
-                    f"{use.what}: {use.name} shares memory with an array of {other.what} ({other.name}), but not its "
-                    "gradient",
+                    f"{use.what}: {use.name} shares memory with {other.name} of {other.what}, but not its gradient",
                     "make one of them a view of the other, and leave its gradient to that",
                 )
 

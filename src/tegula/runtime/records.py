@@ -148,11 +148,11 @@ class Assigned:
 
     @property
     def reads(self) -> list[Use]:
-        return [] if self.source is None else [Use("a copy", "its source", self.source)]
+        return [] if self.source is None else [Use("a copy", "the source", self.source)]
 
     @property
     def writes(self) -> list[Use]:
-        return [Use("a copy" if self.source is not None else "a fill", "its target", self.target)]
+        return [Use("a copy" if self.source is not None else "a fill", "the target", self.target)]
 
     @property
     def arrays(self) -> Iterator[array]:
