@@ -95,7 +95,7 @@ def same_in_all(a: Window, b: Window) -> bool:
 
 def apart(op: Op, other: Op, a: Window, b: Window) -> bool:
     """Whether two windows share no element, in whatever rounds of the loops around the ops."""
-    loops = [*_loops(op), *_loops(other)]
+    loops = [*loops_around(op), *loops_around(other)]
     return len(a) == len(b) and any(_always_apart(x, y, loops) for x, y in zip(a, b, strict=True))
 
 
@@ -112,7 +112,7 @@ def on_a_grid(op: Op, other: Op, a: Span, b: Span) -> bool:
     multiple of their one length apart."""
     if a.length != b.length or (a.constant - b.constant) % a.length:
         return False
-    loops, first, second = [*_loops(op), *_loops(other)], dict(a.terms), dict(b.terms)
+    loops, first, second = [*loops_around(op), *loops_around(other)], dict(a.terms), dict(b.terms)
     for value in {**first, **second}:
         factors = first.get(value, 0), second.get(value, 0)
         apart = [factors[0] - factors[1]] if _outside(value, loops) else factors
@@ -124,8 +124,8 @@ def on_a_grid(op: Op, other: Op, a: Span, b: Span) -> bool:
 def moves_on(op: Op, other: Op, at: Window, lengths: Window) -> bool:
     """Whether windows that begin at the same elements in the same round share none in different rounds of the loops
     around both ops, each of which moves them by at least their length in a dimension of its own."""
-    loops = list(_loops(op))
-    if loops != list(_loops(other)):
+    loops = list(loops_around(op))
+    if loops != list(loops_around(other)):
         return False
     if not all(isinstance(loop, For) for loop in loops):
         return False
@@ -152,7 +152,8 @@ def _rounds(index: Value) -> range | None:
     return range(*bounds) if len(bounds) == 3 and bounds[2] != 0 else None
 
 
-def _loops(op: Op) -> Iterator[Op]:
+def loops_around(op: Op) -> Iterator[Op]:
+    """The loops that an op is in, the innermost first."""
     at = op.parent.parent if op.parent is not None else None
     while at is not None:
         if isinstance(at, For | While):
@@ -166,4 +167,4 @@ def _outside(value: Value, loops: list[Op]) -> bool:
     made_in = owner.parent if isinstance(owner, Region) else owner
     if made_in is None:
         return True
-    return made_in not in loops and not any(loop in loops for loop in _loops(made_in))
+    return made_in not in loops and not any(loop in loops for loop in loops_around(made_in))

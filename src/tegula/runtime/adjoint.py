@@ -27,7 +27,7 @@ from tegula.runtime.library import library
 from tegula.runtime.quick import key as quick_key
 from tegula.runtime.quick import make_quick
 from tegula.runtime.resolve import overlaps, wanted_form
-from tegula.types import ArrayType, DType, Type, element_bytes, is_element, scalar_of
+from tegula.types import ArrayType, DType, Type, components, element_bytes, is_element, scalar_of
 
 if TYPE_CHECKING:
     from tegula.passes.gradient import Partials, Step
@@ -301,9 +301,17 @@ class Known(NamedTuple):
         part.sums = []
         for p, shape in self.partials:
             if p not in rows:
-                rows[p] = memory(shape, p.dtype, self.device, p.zeroed)
+                rows[p] = self._sums(p, shape, memory)
                 part.sums.append(math.prod(shape) * element_bytes(p.dtype))
         return (*self.counts, *(rows[p] for p, _ in self.partials))
+
+    def _sums(self, p: Partials, shape: tuple[int, ...], memory: Memory) -> array:
+        """An array of partial sums; one of vectors or matrices is memory of their components."""
+        if isinstance(p.dtype, DType):
+            return memory(shape, p.dtype, self.device, p.zeroed)
+        count = math.prod(shape) * components(p.dtype)
+        flat = memory((count,), scalar_of(p.dtype), self.device, p.zeroed)
+        return array(flat, p.dtype, shape, copy=False)
 
 
 class Program:

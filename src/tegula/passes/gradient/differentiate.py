@@ -80,7 +80,7 @@ def _name_carried(kernel: Kernel) -> None:
 def split(adjoint: Kernel, count: int, ordered: bool = False) -> list[Step]:
     """The launches that an adjoint kernel, which is changed, becomes so that blocks own what they add to. `count`: the
     parameters of its forward kernel, which come first; `ordered`: as many additions as possible in a fixed order."""
-    return gather(adjoint, _unshared(adjoint, count), ordered)
+    return gather(adjoint, adjoint.params[count:], _unshared(adjoint, count), ordered)
 
 
 def check_order(steps: Sequence[Step]) -> None:

@@ -55,10 +55,10 @@ class _NoOwner(Exception):
     """There is no grid that owns the tiles; why."""
 
 
-def gather(adjoint: Kernel, arrays: Sequence[Value], ordered: bool) -> list[Step]:
+def gather(adjoint: Kernel, gradients: Sequence[Value], arrays: Sequence[Value], ordered: bool) -> list[Step]:
     """The steps that replace an adjoint kernel, which is changed: one for each atomic of the given gradient arrays
-    whose tiles a grid owns, then what is left of the kernel. `ordered`: whether sums that all blocks add to are worth
-    any number of registers."""
+    whose tiles a grid owns, then what is left of the kernel. `arrays`: those of the gradients that share no bytes with
+    another array. `ordered`: whether sums that all blocks add to are worth any number of registers."""
     steps: list[Step] = []
     if adjoint.launch.last_is_block and not adjoint.launch.partial:
         for array in arrays:
@@ -67,7 +67,7 @@ def gather(adjoint: Kernel, arrays: Sequence[Value], ordered: bool) -> list[Step
     verify(adjoint)
     if steps and len(adjoint.body.ops) == 1:
         return steps
-    positions = [adjoint.params.index(a) for a in arrays]
+    positions = [adjoint.params.index(a) for a in gradients]
     rest, *sums = share_out(adjoint, arrays, ordered) or [Step(adjoint, tuple(adjoint.params))]
     return [*steps, *widen(rest, positions), *sums]
 

@@ -14,7 +14,7 @@ from tegula.ops.tile import TileAtomic, TileLoad, TileStore
 from tegula.passes.accesses import linear
 from tegula.passes.gradient.activity import memory_root
 from tegula.passes.gradient.sums import SumBuilder, summed_in
-from tegula.passes.window import Span, Window, in_source, window
+from tegula.passes.window import Span, Window, in_source, loops_around, moves_on, window
 from tegula.rewrite import replace
 from tegula.types import ArrayType, TileType, scalar_of
 
@@ -23,10 +23,13 @@ BY_ELEMENTS = (ArrayAtomic, ArrayLoad, ArrayStore)
 
 
 def own_gradients(kernel: Kernel, arrays: Sequence[Value]) -> None:
-    """Make atomic updates of the given array parameters plain ones where no other block, or thread, can touch the same
-    elements. Rewrites the kernel in place; no two of the arrays may share bytes."""
+    """Make atomic updates of the given array parameters plain ones where no other block, or thread, can access the same
+    elements. Rewrites the kernel in place; no two of the arrays may share bytes. Atomics that add to an element of 16
+    bits again and again stay: `widen` has them add to a float32 array."""
     for array in arrays:
         ops = accesses_of(kernel, array)
+        if any(map(_rounds_again, ops)):
+            continue
         if apart_in_blocks(kernel, ops):
             make = _plain_tile
         elif _apart_in_threads(kernel, ops):
@@ -45,6 +48,17 @@ def accesses_of(kernel: Kernel, array: Value) -> list[Op]:
         for op in kernel.walk()
         if any(e.value is not None and memory_root(e.value) is array for e in op.effects())
     ]
+
+
+def _rounds_again(op: Op) -> bool:
+    """Whether an op adds to an element of 16 bits in several rounds of a loop."""
+    if not isinstance(op, TileAtomic | ArrayAtomic) or op.attrs["op"] != "add":
+        return False
+    array = op.operands[0].type
+    assert isinstance(array, ArrayType)
+    at = _elements(op)
+    again = at is None or not moves_on(op, op, at, at)
+    return scalar_of(array.dtype).bits == 16 and any(True for _ in loops_around(op)) and again
 
 
 def apart_in_blocks(kernel: Kernel, ops: Sequence[Op]) -> bool:

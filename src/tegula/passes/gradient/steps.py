@@ -15,7 +15,7 @@ from tegula.ops.array import ArrayShape
 from tegula.ops.base import Elementwise
 from tegula.ops.convert import Cast
 from tegula.ops.scalar import Const, Select
-from tegula.types import ArrayType, BufType, DType, element_bytes, to_numpy
+from tegula.types import ArrayType, BufType, DType, ElementType, element_bytes, to_numpy
 
 BUSY = 4
 """Blocks for each multiprocessor that keep a GPU busy."""
@@ -69,7 +69,7 @@ class Partials:
 
     __slots__ = ("dtype", "shape", "zeroed")
 
-    def __init__(self, dtype: DType, shape: tuple[Extent, ...], zeroed: bool = False) -> None:
+    def __init__(self, dtype: ElementType, shape: tuple[Extent, ...], zeroed: bool = False) -> None:
         self.dtype = dtype
         self.shape = shape
         self.zeroed = zeroed

@@ -1,5 +1,5 @@
-"""16-bit gradients that are added to by atomics are added up in float32, in an array that lives as long as the adjoint
-runs, and rounded once."""
+"""16-bit gradients to which an adjoint adds again and again are added up in float32, in an array that lives as long as
+it runs, and rounded once."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.array import ArrayAtomic, ArrayShape, ArrayView
+from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
 from tegula.ops.control import Yield
 from tegula.ops.convert import Cast
 from tegula.ops.lane import Tid
-from tegula.ops.tile import TileAtomic, TileLoad
-from tegula.passes.gradient.owners import accesses_of
+from tegula.ops.tile import TileAtomic, TileLoad, TileStore
+from tegula.passes.gradient.owners import accesses_of, own_gradients
 from tegula.passes.gradient.partials import finished
 from tegula.passes.gradient.steps import Partials, Share, Step
-from tegula.passes.gradient.sums import SumBuilder
-from tegula.rewrite import erase_dead
-from tegula.types import ArrayType, DType, float32, int32
+from tegula.passes.gradient.sums import SumBuilder, cast_from, summed_in
+from tegula.rewrite import erase_dead, replace
+from tegula.types import ArrayType, ElementType, TileType, float32, int32, is_element, scalar_of
 from tegula.verify import verify
 
 COLUMNS = 1024
@@ -25,34 +25,61 @@ COLUMNS = 1024
 
 
 def widen(step: Step, positions: Sequence[int]) -> list[Step]:
-    """A step, changed, and those that follow it: one for each of the gradients at some positions that have 16 bits and
-    are added to by atomics only."""
-    added = [k for k in positions if _is_widened(step, k)]
-    if not added:
+    """A step, changed, and those around it, for the gradients at some positions that have 16 bits and are added to by
+    atomics. One that is added to only has a step that adds the sums to it; what is read and written too is converted
+    before and after. `positions`: of all gradients."""
+    added = [k for k in positions if _is_added(step, k, positions)]
+    held = [k for k in positions if k not in added and _is_held(step, k)]
+    if not added and not held:
         return [step]
     sums: list[Partials] = []
+    before: list[Step] = []
     after: list[Step] = []
-    for k in added:
-        lengths = _lengths(step.known[k])
-        sums.append(Partials(float32, tuple(lengths), zeroed=True))
+    for k in (*added, *held):
+        array = step.known[k]
+        assert isinstance(array.type, ArrayType)
+        lengths = _lengths(array)
+        sums.append(Partials(summed_in(array.type.dtype), tuple(lengths), zeroed=k in added))
         _redirect(step, k)
-        after.append(_rounding(step, k, lengths, sums[-1]))
+        if k in held:
+            before.append(_converting(step, k, lengths, sums[-1], "begin"))
+        after.append(_converting(step, k, lengths, sums[-1], "end" if k in held else "add"))
+    own_gradients(step.kernel, step.kernel.params[-len(sums) :])
     erase_dead(step.kernel)
     verify(step.kernel)
     made = Step(step.kernel, step.known, step.grid, step.counts, (*step.partials, *sums))
-    return [made, *after]
+    return [*before, made, *after]
 
 
-def _is_widened(step: Step, k: int) -> bool:
+def _is_added(step: Step, k: int, gradients: Sequence[int]) -> bool:
+    """Whether a gradient has 16 bits and is added to only, by whatever arrays with the same bytes."""
+    known = step.kernel.access[k]
+    shared = known.aliases if known is not None else ()
+    arrays = [k, *shared]
+    ops = [op for at in arrays for op in accesses_of(step.kernel, step.kernel.params[at])]
+    return (
+        all(at in gradients and _is_short(step, at) for at in arrays)
+        and bool(accesses_of(step.kernel, step.kernel.params[k]))
+        and all(map(_adds, ops))
+    )
+
+
+def _is_held(step: Step, k: int) -> bool:
+    """Whether a gradient has 16 bits, shares no bytes, and is added to and read or written in other ways."""
+    known = step.kernel.access[k]
+    alone = known is not None and not known.aliases
+    return alone and _is_short(step, k) and any(map(_adds, accesses_of(step.kernel, step.kernel.params[k])))
+
+
+def _adds(op: Op) -> bool:
+    return isinstance(op, TileAtomic | ArrayAtomic) and op.attrs["op"] == "add"
+
+
+def _is_short(step: Step, k: int) -> bool:
     array = step.kernel.params[k]
     assert isinstance(array.type, ArrayType)
-    t, ops = array.type.dtype, accesses_of(step.kernel, array)
-    short = isinstance(t, DType) and t.is_float and t.bits == 16
-    return (
-        short
-        and bool(ops)
-        and all(isinstance(op, TileAtomic | ArrayAtomic) and op.attrs["op"] == "add" for op in ops)
-    )
+    scalar = scalar_of(array.type.dtype)
+    return scalar.is_float and scalar.bits == 16
 
 
 def _lengths(array: Value) -> list[Value]:
@@ -62,31 +89,70 @@ def _lengths(array: Value) -> list[Value]:
 
 
 def _redirect(step: Step, k: int) -> None:
-    """Let atomics add to a float32 array, a new last parameter."""
+    """Let all accesses be of a float32 array, a new last parameter."""
     kernel = step.kernel
     array = kernel.params[k]
     assert isinstance(array.type, ArrayType)
-    wide = Value(ArrayType(float32, array.type.ndim), kernel.body)
+    wide = Value(ArrayType(summed_in(array.type.dtype), array.type.ndim), kernel.body)
     kernel.body.args.append(wide)
     kernel.param_names.append(f"{kernel.param_names[k]}_sums")
     kernel.access.append(None)
     shown = {array: wide}
+    narrow: dict[Value, Value] = {}
     for op in list(kernel.walk()):
-        if isinstance(op, ArrayView) and op.operands[0] in shown:
-            b = SumBuilder(Region(), op.loc)
-            shown[op.result] = b.one(ArrayView, [shown[op.operands[0]], *op.operands[1:]], op.attrs)
-            _put(b, op, keep=True)
-        elif isinstance(op, TileAtomic | ArrayAtomic) and op.operands[0] in shown:
-            b = SumBuilder(Region(), op.loc)
-            target, value, *at = op.operands
-            if isinstance(op, TileAtomic):
-                value = b.converted(b.unrounded(value, float32), float32)
-            elif isinstance(value.owner, Cast) and value.owner.operands[0].type == float32:
-                value = value.owner.operands[0]
-            else:
-                value = b.as_scalar(value, float32)
-            b.emit(type(op), [shown[target], value, *at], op.attrs)
-            _put(b, op, keep=False)
+        if not op.operands or op.operands[0] not in shown:
+            continue
+        b = SumBuilder(Region(), op.loc)
+        target, *rest = (shown[op.operands[0]], *op.operands[1:])
+        if isinstance(op, ArrayView):
+            shown[op.result] = b.one(ArrayView, [target, *rest], op.attrs)
+        elif isinstance(op, TileAtomic | TileStore):
+            value = b.converted(b.unrounded(rest[0], float32), float32)
+            b.emit(type(op), [target, value, *rest[1:]], op.attrs)
+        elif isinstance(op, ArrayAtomic | ArrayStore):
+            b.emit(type(op), [target, _unrounded(b, rest[0]), *rest[1:]], op.attrs)
+        elif isinstance(op, TileLoad):
+            b.emit(TileLoad, [target, b.as_scalar(rest[0], float32), *rest[1:]], op.attrs)
+        elif isinstance(op, ArrayLoad):
+            b.emit(ArrayLoad, [target, *rest], op.attrs)
+        else:
+            continue
+        if op.results and not isinstance(op, ArrayView):
+            narrow[op.result] = b.region.ops[-1].result
+        _put(b, op, keep=isinstance(op, ArrayView))
+    _widen_results(step, narrow)
+
+
+def _widen_results(step: Step, narrow: dict[Value, Value]) -> None:
+    """Have the users of what accesses gave take what they give now; without rounding where they widened it."""
+    made: dict[Value, Value] = {}
+    for op in list(step.kernel.walk()):
+        source = op.operands[0] if isinstance(op, Cast) else cast_from(op.results[0]) if op.results else None
+        if source in narrow and scalar_of(_element(op.results[0])) == float32:
+            made[op.results[0]] = narrow[source]
+    replace(step.kernel.body, made)
+    for old, new in narrow.items():
+        parent = new.owner.parent if isinstance(new.owner, Op) else None
+        assert isinstance(new.owner, Op) and parent is not None
+        b = SumBuilder(Region(), new.owner.loc)
+        rounded = b.as_scalar(new, scalar_of(_element(old)))
+        replace(step.kernel.body, {old: rounded})
+        _put(b, new.owner, keep=True)
+
+
+def _element(value: Value) -> ElementType:
+    t = value.type
+    made = t.dtype if isinstance(t, TileType) else t
+    assert is_element(made)
+    return made
+
+
+def _unrounded(b: SumBuilder, value: Value) -> Value:
+    """A number in float32: what it was rounded from, if it was."""
+    owner = value.owner
+    if isinstance(owner, Cast) and scalar_of(_element(owner.operands[0])) == float32:
+        return owner.operands[0]
+    return b.as_scalar(value, float32)
 
 
 def _put(b: SumBuilder, op: Op, keep: bool) -> None:
@@ -99,12 +165,13 @@ def _put(b: SumBuilder, op: Op, keep: bool) -> None:
     parent.ops[at + keep : at + 1] = b.region.ops
 
 
-def _rounding(step: Step, k: int, lengths: Sequence[Value], sums: Partials) -> Step:
-    """The step that adds the sums to a gradient: a block for each row and some columns of it."""
+def _converting(step: Step, k: int, lengths: Sequence[Value], sums: Partials, what: str) -> Step:
+    """The step that has the sums "begin" as the gradient, that "adds" them to it, or that rounds them to it in the
+    "end": a block for each row and some columns."""
     kernel, n = step.kernel, len(step.known)
     array = step.known[k]
     assert isinstance(array.type, ArrayType)
-    body = Region([*(p.type for p in step.known), ArrayType(float32, array.type.ndim)])
+    body = Region([*(p.type for p in step.known), ArrayType(sums.dtype, array.type.ndim)])
     b = SumBuilder(body, kernel.loc)
     row, piece, _ = b.emit(Tid, [], {"count": 3})
     at = [b.one(S.Mul, [piece, b.const(COLUMNS, int32)])]
@@ -112,14 +179,20 @@ def _rounding(step: Step, k: int, lengths: Sequence[Value], sums: Partials) -> S
         length = b.one(ArrayShape, [body.args[k]], {"dim": d})
         at.insert(0, b.one(S.Mod, [row, length]))
         row = b.one(S.FloorDiv, [row, length])
-    attrs = {"shape": (*(1 for _ in lengths[1:]), COLUMNS), "bounds_check": True, "aligned": False}
-    total = b.one(TileLoad, [body.args[-1], b.const(0.0, float32), *at], attrs)
-    b.add_to(body.args[k], total, at, True)
+    shape = (*(1 for _ in lengths[1:]), COLUMNS)
+    if what == "begin":
+        b.store(body.args[-1], b.loaded(body.args[k], at, shape, float32), at)
+    else:
+        total = b.loaded(body.args[-1], at, shape, float32)
+        if what == "add":
+            b.add_to(body.args[k], total, at, True)
+        else:
+            b.store(body.args[k], total, at)
     b.emit(Yield, [])
     names = [*kernel.param_names[:n], "sums"]
     host = SumBuilder(Region())
     last = host.one(S.Add, [lengths[-1], host.const(COLUMNS - 1, int32)])
     pieces = host.one(S.FloorDiv, [last, host.const(COLUMNS, int32)])
-    name = f"{kernel.name}_of_{kernel.param_names[k]}"
+    name = f"{kernel.name}_{'to' if what == 'begin' else 'of'}_{kernel.param_names[k]}"
     made = finished(kernel, name, names, body, 2)
     return Step(made, step.known, (Share(tuple(lengths[:-1]), (), "total"), pieces), (), (sums,))

@@ -1,0 +1,144 @@
+"""Gradients of 16 bits that are sums of thousands of terms, from rounds of loops, lanes and blocks: rounded once. A sum
+that is rounded at every addition grows no more beyond 256 or 2048 ones."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula import kernels
+
+ROWS, COLUMNS = 4096, 8
+PAIRS = {tg.bfloat16: tg.types.vector(2, tg.bfloat16), tg.float16: tg.types.vector(2, tg.float16)}
+
+
+@cache
+def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
+    """Kernels for y = x + w of rows, with their grids and threads per block; `w` has places behind the first ones."""
+    vec = PAIRS[dt]
+
+    @tg.kernel
+    def lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        i, j = tg.tid()
+        y[i, j] = x[i, j] + w[j]
+
+    @tg.kernel
+    def tiles(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        i, _ = tg.tid()
+        tg.tile_store(y[i], tg.tile_load(x[i], shape=8) + tg.tile_load(w, shape=8))
+
+    @tg.kernel
+    def rounds_of_lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        j = tg.tid()
+        for i in range(x.shape[0]):
+            y[i, j] = x[i, j] + w[j]
+
+    @tg.kernel
+    def rounds_of_tiles(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        for i in range(x.shape[0]):
+            tg.tile_store(y[i], tg.tile_load(x[i], shape=8) + tg.tile_load(w, shape=8))
+
+    @tg.kernel
+    def changed_by_lanes(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        i, j = tg.tid()
+        y[i, j] = x[i, j] + w[j]
+        if i == 0:
+            w[8 + j] = w[8 + j] + w[8 + j]
+
+    @tg.kernel
+    def changed_by_tiles(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        i, _ = tg.tid()
+        t = tg.tile_load(w, shape=8)
+        tg.tile_store(y[i], tg.tile_load(x[i], shape=8) + t)
+        if i == 0:
+            old = tg.tile_load(w, shape=8, offset=8)
+            tg.tile_store(w, old + old, offset=8)
+
+    @tg.kernel
+    def two_names(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        i, j = tg.tid()
+        if i % 2 == 0:
+            y[i, j] = x[i, j] + w[j]
+        else:
+            y[i, j] = x[i, j] + v[j]
+
+    @tg.kernel
+    def tiles_of_two_names(x: tg.array2d[dt], w: tg.array1d[dt], v: tg.array1d[dt], y: tg.array2d[dt]):
+        i, _ = tg.tid()
+        t = tg.tile_load(x[i], shape=8)
+        half = (tg.tile_load(w, shape=8) + tg.tile_load(v, shape=8)) * tg.cast(0.5, dt)
+        tg.tile_store(y[i], t + half)
+
+    @tg.kernel
+    def pairs(x: tg.array2d[dt], w: tg.array1d[vec], v: tg.array1d[vec], y: tg.array2d[dt]):
+        i, j = tg.tid()
+        y[i, j] = x[i, j] + w[j // 2][j % 2]
+
+    grid, blocks = (ROWS, COLUMNS), (ROWS, 32)
+    return {
+        "lanes": (lanes, grid, 256),
+        "tiles": (tiles, blocks, 32),
+        "rounds of lanes": (rounds_of_lanes, (COLUMNS,), 8),
+        "rounds of tiles": (rounds_of_tiles, (1, 32), 32),
+        "changed by lanes": (changed_by_lanes, grid, 256),
+        "changed by tiles": (changed_by_tiles, blocks, 32),
+        "two names": (two_names, grid, 256),
+        "tiles of two names": (tiles_of_two_names, blocks, 32),
+        "pairs": (pairs, grid, 256),
+    }
+
+
+QUICK = ("lanes", "rounds of lanes", "changed by lanes", "two names", "pairs")
+NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in forms(tg.bfloat16)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dt", [tg.bfloat16, pytest.param(tg.float16, marks=pytest.mark.slow)])
+def test_sums_are_rounded_once(dt: Any, name: str) -> None:
+    kernel, grid, threads = forms(dt)[name]
+    x = tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True)
+    y = tg.zeros((ROWS, COLUMNS), dtype=dt, requires_grad=True)
+    paired = name == "pairs"
+    w = tg.zeros(8 if paired else 16, dtype=PAIRS[dt] if paired else dt, requires_grad=True)
+    w.grad.fill_(3.0)
+    with tg.Tape() as tape:
+        tg.launch(
+            kernel,
+            grid,
+            [x, w, w if "names" in name else tg.zeros_like(w, requires_grad=False)],
+            [y],
+            block_dim=threads,
+        )
+    seed = np.random.default_rng(0).integers(1, 9, (ROWS, COLUMNS)) / 16
+    changed = {w: tg.full(16, 3.0, dtype=dt)} if "changed" in name else {}
+    tape.backward(grads={y: seed, **changed})
+    found = w.grad.numpy().astype(np.float64).reshape(-1)
+    wanted = seed.sum(0) + 3.0
+    roundings = 3 if "names" in name else 2  # one for each name, one of what is there
+    np.testing.assert_allclose(
+        found[:8], wanted, rtol=roundings * {"bfloat16": 2**-9, "float16": 2**-12}[str(dt)] * 2
+    )
+    assert found[8:].tolist() == ([6.0] * 8 if "changed" in name else [3.0] * 8)
+    assert np.array_equal(x.grad.numpy().astype(np.float64), seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("activation", ["silu", None])
+def test_gradients_of_weights_are_sums_over_all_blocks(activation: str | None) -> None:
+    """Of a product with an activation: what blocks add was rounded before it was added."""
+    a = tg.ones((4096, 16), dtype=tg.bfloat16, requires_grad=True)
+    b = tg.full((16, 16), 1 / 16, dtype=tg.bfloat16, requires_grad=True)
+    with tg.Tape() as tape:
+        c = kernels.matmul(a, b, activation=activation)
+    # Of 128 rows the sum is 129/128 of a power of two, which rounds down; of all rows it is 32 times that.
+    seed = np.ones((4096, 16))
+    seed[::128] += 1.0
+    tape.backward(grads={c: seed})
+    s = 1 / (1 + np.exp(-1.0))
+    slope = s + s * (1 - s) if activation else 1.0
+    wanted = slope * seed.sum(0)
+    np.testing.assert_allclose(
+        b.grad.numpy().astype(np.float64), np.broadcast_to(wanted, (16, 16)), rtol=2**-7
+    )
