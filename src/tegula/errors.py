@@ -213,6 +213,22 @@ class ShapeMismatch(CompileError):
     MESSAGE = "{what}: shapes {left} and {right} do not fit"
 
 
+class TileTooLarge(CompileError):
+    """A tile or stack of more elements than any can have."""
+
+    CODE = "tile-too-large"
+    MESSAGE = "{what} of shape {shape} has {size} elements, more than {limit:,}"
+    HELP = "use a smaller one, and let the blocks of the launch or a loop go over the whole"
+
+
+class UnrolledTooFar(CompileError):
+    """A loop over constants whose body would be written out too often."""
+
+    CODE = "unrolled-too-far"
+    MESSAGE = "the body of this loop would be written out {count} times, more than {limit:,}"
+    HELP = "loop over range(...), which stays a loop when the kernel is compiled"
+
+
 class NotConstant(CompileError):
     """A value that must be known when the kernel is compiled."""
 

@@ -153,7 +153,7 @@ class TileType:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +261,7 @@ def element_shape(t: ElementType) -> tuple[int, ...]:
 @cache
 def components(t: ElementType) -> int:
     """How many scalars an element holds."""
-    return int(np.prod(element_shape(t), dtype=np.int64))
+    return math.prod(element_shape(t))
 
 
 def with_scalar(t: ElementType, scalar: DType) -> ElementType:
@@ -350,11 +350,25 @@ NAMED_ELEMENTS: dict[str, ElementType] = {
 }
 
 
+MOST_COMPONENTS = 1024
+"""Of a vector or matrix, which a thread holds in registers."""
+
+
 def vector(length: int, dtype: object) -> VecType:
-    """The type of vectors of `length` components of `dtype`."""
+    """The type of vectors of `length` components of `dtype`; ValueError for more than MOST_COMPONENTS."""
+    check_components(f"a vector of length {length:,}", length)
     return VecType(length, scalar_of(element_type(dtype)))
 
 
 def matrix(shape: tuple[int, int], dtype: object) -> MatType:
-    """The type of `shape` = (rows, cols) matrices of `dtype`."""
+    """The type of `shape` = (rows, cols) matrices of `dtype`; ValueError for more than MOST_COMPONENTS entries."""
+    check_components(f"a matrix of shape {tuple(shape)}", shape[0] * shape[1])
     return MatType(shape[0], shape[1], scalar_of(element_type(dtype)))
+
+
+def check_components(what: str, count: int) -> None:
+    """ValueError for a vector or matrix, described by `what`, of more components than one can have."""
+    if count > MOST_COMPONENTS:
+        raise ValueError(
+            f"{what} has {count:,} components, more than {MOST_COMPONENTS:,}; hold so many in a tile or an array"
+        )

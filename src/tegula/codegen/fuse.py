@@ -51,6 +51,10 @@ CONSUMERS = (
 )
 
 
+MOST_FUSED = 64
+"""Ops that are computed together where they are consumed: each is lowered inside its consumer."""
+
+
 def reads_elements(uses: Sequence[tuple[Op, int]]) -> bool:
     """Whether single elements of a tile are read, from memory."""
     return any(isinstance(user, TileExtract) for user, _ in uses)
@@ -66,9 +70,17 @@ class Fusion:
         self.users = s.users
         self.inline = s.inline
         self.order = {op: k for k, op in enumerate(region.ops)}
+        self.sizes: dict[Value, int] = {}
 
     def inlines(self, op: Op) -> bool:
         """Whether the op's tile is to be computed by its only consumer."""
+        size = 1 + sum(self.sizes.get(v, 0) for v in op.operands if v not in self.s.tiles)
+        made = self._inlines(op, size)
+        if made:
+            self.sizes[op.result] = size
+        return made
+
+    def _inlines(self, op: Op, size: int) -> bool:
         uses = self.users.get(op.result, [])
         if isinstance(op, FREE):
             return not reads_elements(uses)
@@ -79,7 +91,7 @@ class Fusion:
             )
         if not isinstance(op, POINTWISE):
             return False
-        if len(uses) != 1:
+        if len(uses) != 1 or size > MOST_FUSED:
             return False
         user, position = uses[0]
         if isinstance(op, TileLoad) and isinstance(user, TilePermute):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from tegula.codegen.elements import at_once, inside, needs_bounds
@@ -66,13 +67,10 @@ def _compute_bytes(op: Op | None) -> int:
 def sweep(s: State, shape: tuple[int, ...], width: int, body: Body, rare: bool = False) -> None:
     """Call `body(index, width)` for the elements in row-major order, as loops, or unrolled where there are few and the
     code is not `rare`."""
-    pieces = _pieces(shape[-1], width)
-    outer = 1
-    for n in shape[:-1]:
-        outer *= n
-    static = outer * len(pieces) <= UNROLLED and not rare
+    full, rest = _pieces(shape[-1], width)
+    static = math.prod(shape[:-1]) * (full + len(rest)) <= UNROLLED and not rare
     few = 1 if rare else 8
-    _outer(s, shape, [], static, lambda index: _row(s, index, shape[-1], width, pieces, body, few))
+    _outer(s, shape, [], static, lambda index: _row(s, index, full, rest, width, body, few))
 
 
 def _outer(
@@ -88,29 +86,29 @@ def _outer(
             _outer(s, shape, [*index, loop.index], static, row)
 
 
-def _pieces(n: int, width: int) -> list[tuple[int, int]]:
-    """(start, width) covering 0 .. n-1: full vectors, then ever narrower ones."""
-    out: list[tuple[int, int]] = []
-    at = 0
+def _pieces(n: int, width: int) -> tuple[int, list[tuple[int, int]]]:
+    """How many full vectors cover 0 .. n-1, and (start, width) of ever narrower ones for what they leave."""
+    full = n // width
+    at, rest = full * width, list[tuple[int, int]]()
     while at < n:
         while width > n - at:
             width //= 2
-        out.append((at, width))
+        rest.append((at, width))
         at += width
-    return out
+    return full, rest
 
 
 def _row(
-    s: State, index: list[str], n: int, width: int, pieces: list[tuple[int, int]], body: Body, few: int
+    s: State, index: list[str], full: int, rest: list[tuple[int, int]], width: int, body: Body, few: int
 ) -> None:
-    full = n // width
     if full > few:
         step = 2 if full % 2 == 0 and few > 1 else 1
         with s.code.loop("0", str(full * width), str(width * step)) as loop:
             for k in range(step):
                 body([*index, s.memory.add(loop.index, str(k * width))], width)
-        pieces = [p for p in pieces if p[0] >= full * width]
-    for at, w in pieces:
+    else:
+        rest = [*((k * width, width) for k in range(full)), *rest]
+    for at, w in rest:
         body([*index, str(at)], w)
 
 

@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 
 from tegula.dataclass import dataclass
-from tegula.errors import UnknownAttribute, UnsupportedCapture
+from tegula.errors import UnknownAttribute, UnrolledTooFar, UnsupportedCapture
 from tegula.lang.definition import FuncDef, PublicFunction
 from tegula.ops import PUBLIC
 from tegula.source import Location
 from tegula.types import DTYPES, NAMED_ELEMENTS, DType, MatType, VecType, counterpart, numpy_type
+
+MOST_UNROLLED = 4096
+"""Iterations of loops over constants, all around a place together: each is compiled by itself."""
 
 ALIASES: dict[str, object] = {"bool": DTYPES["bool"], "bool_": DTYPES["bool"]}
 _CONSTANTS = {
@@ -95,6 +98,8 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
     if isinstance(x, tuple | list):
         return tuple(capture(name, part, loc) for part in x)
     if isinstance(x, range):
+        # len() refuses ranges of more than 64 bits.
+        check_unrolled(max(0, -(-(x.stop - x.start) // x.step)), loc)
         return tuple(x)
     if isinstance(x, ModuleType):
         return Namespace("", x) if x.__name__ == "tegula" else Opaque(x)
@@ -112,6 +117,13 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
     if isinstance(x, type):
         return Opaque(x)
     raise UnsupportedCapture(loc, help=help or _capture_help(x), name=name, type=_kind(x))
+
+
+def check_unrolled(count: int, loc: Location) -> None:
+    """UnrolledTooFar at a loop over constants whose body would be compiled so often."""
+    if count > MOST_UNROLLED:
+        written = f"{count:,}" if count.bit_length() < 256 else f"2**{count.bit_length() - 1} or more"
+        raise UnrolledTooFar(loc, count=written, limit=MOST_UNROLLED)
 
 
 def _kind(x: Any) -> str:

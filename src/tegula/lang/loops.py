@@ -11,7 +11,7 @@ from tegula import errors as E
 from tegula.dataclass import dataclass, field
 from tegula.ir import Op, Region, Value
 from tegula.lang.branches import Branches
-from tegula.lang.capture import Builtin
+from tegula.lang.capture import Builtin, check_unrolled
 from tegula.lang.expressions import speculable
 from tegula.lang.flow import bindings
 from tegula.lang.joins import conflict, is_object, same_static
@@ -306,6 +306,15 @@ class Loops(Branches):
 
     def _unrolled(self, node: ast.For, items: Sequence[Any]) -> None:
         """The body once per item, with the item as a constant."""
+        before, count = self.written_out, self.written_out * max(1, len(items))
+        check_unrolled(count, self.location(node.iter))
+        self.written_out = count
+        try:
+            self._write_out(node, items)
+        finally:
+            self.written_out = before
+
+    def _write_out(self, node: ast.For, items: Sequence[Any]) -> None:
         outer = self._outer_names()
 
         def rounds(k: int) -> None:

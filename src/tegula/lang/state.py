@@ -143,6 +143,7 @@ class State:
         self.joined = Joined()
         self.named_if: dict[Value, Value] = {}  # objects that a name stands for on some paths: on which
         self.calls: list[object] = []  # functions being inlined
+        self.written_out = 1  # how often the unrolled loops around this place repeat it
 
     # Places ----------------------------------------------------------------------------------------------------------
 

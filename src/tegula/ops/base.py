@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tegula.ir import Op, Region, Value
-from tegula.types import DType, ElementType, Type, is_element, scalar_of
+from tegula.types import (
+    MOST_COMPONENTS,
+    DType,
+    ElementType,
+    MatType,
+    Type,
+    VecType,
+    components,
+    is_element,
+    scalar_of,
+)
 
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
@@ -103,6 +113,15 @@ def require_type(found: Type, wanted: Type, holder: str) -> None:
     """TypeRule unless a value to be stored has the type that `holder` ("the array holds") takes."""
     if found != wanted:
         raise TypeRule(f"{holder} {wanted}, the value is {found}", expected=wanted)
+
+
+def require_components(t: VecType | MatType) -> None:
+    """TypeRule for a vector or matrix of more components than one can have."""
+    require(
+        components(t) <= MOST_COMPONENTS,
+        f"{t} has {components(t):,} components, more than {MOST_COMPONENTS:,}",
+        "hold so many numbers in a tile",
+    )
 
 
 def element(t: Type) -> ElementType:

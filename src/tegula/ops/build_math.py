@@ -9,7 +9,7 @@ from typing import Any
 
 from tegula.ir import Value
 from tegula.ops import scalar as S
-from tegula.ops.base import REGISTRY, TypeRule, element, public, require
+from tegula.ops.base import REGISTRY, TypeRule, element, public, require, require_components
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, as_tuple, describe, float_literal
 from tegula.ops.convert import Bitcast
 from tegula.ops.literals import fold_literals
@@ -287,6 +287,7 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
 def identity(b: OpBuilder, n: int, dtype: Operand = float) -> Value:
     """The n by n identity matrix."""
     scalar = scalar_of(element_type(dtype))
+    require_components(MatType(n, n, scalar))
     entries = [b.const(int(r == c), scalar) for r in range(n) for c in range(n)]
     return b.one(VecMake, entries, {"type": MatType(n, n, scalar)})
 

@@ -127,6 +127,7 @@ def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Op
     require(step != 0, "the step of tile_arange must not be 0")
     count = max(0, -int(-(stop - start) // step))
     require(count > 0, f"tile_arange({', '.join(map(str, args))}) is empty")
+    check_shape((count,))
     scalar = scalar_of(element_type(dtype if dtype is not None else float))
     require(
         not scalar.is_bool, "tile_arange counts in numbers, not in bool", "compare its elements, as in a > 0"

@@ -7,22 +7,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from tegula.dataclass import dataclass
-from tegula.ir import Value
+from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
-from tegula.ops.base import PUBLIC, TypeRule, element, require
+from tegula.ops.base import PUBLIC, TypeRule, element, require, require_components
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe, is_slice, is_tuple
 from tegula.ops.convert import Cast
 from tegula.ops.integer_ranges import IntegerRanges
-from tegula.ops.tile import TileExtract, TileGather, TileSlice
+from tegula.ops.tile import TileExtract, TileGather, TileSlice, check_size
 from tegula.ops.vector import VecExtract, VecInsert, VecMake, VecSplat
 from tegula.types import (
     ArrayType,
     BufType,
     ElementType,
     MatType,
+    StackType,
     TileType,
+    Type,
     VecType,
     element_shape,
     int32,
@@ -30,6 +32,16 @@ from tegula.types import (
 )
 
 COMPONENT_NAMES = {"x": 0, "y": 1, "z": 2, "w": 3}
+
+
+def _check_size(t: Type) -> None:
+    """TypeRule for a type of more elements than a tile or stack, or components than a vector, can have."""
+    if isinstance(t, TileType | BufType):
+        check_size("a tile", t.shape)
+    elif isinstance(t, StackType):
+        check_size("a stack", (t.capacity,))
+    elif isinstance(t, VecType | MatType):
+        require_components(t)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +55,14 @@ class ViewSpec:
 
 
 class KernelBuilder(OpBuilder):
-    """OpBuilder with subscripts and attributes."""
+    """OpBuilder for what users write: with subscripts and attributes, and nothing that is too large."""
 
     __slots__ = ()
+
+    def insert(self, op: Op) -> Op:
+        for value in op.results:
+            _check_size(value.type)
+        return super().insert(op)
 
     # Reading ---------------------------------------------------------------------------------------------------------
 

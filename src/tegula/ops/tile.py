@@ -47,9 +47,8 @@ def tile_type(t: Type, partial: bool = False) -> TileType:
 
 
 MOST_DIMENSIONS = 4
-
-
-MOST_ELEMENTS = 2**31 - 1
+MOST_ELEMENTS = 1 << 26
+"""Of a tile or stack."""
 
 
 def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int, ...]:
@@ -58,12 +57,18 @@ def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int,
         all(isinstance(n, int) and n > 0 for n in shape),
         f"tile dimensions must be positive, got {tuple(shape)}",
     )
-    if math.prod(shape) > MOST_ELEMENTS:
-        sizes = ", ".join(map(shown, shape))
-        raise TypeRule(
-            f"a tile has up to {MOST_ELEMENTS} elements, got ({sizes})", "use smaller tiles, in a loop"
-        )
+    check_size("a tile", shape)
     return tuple(shape)
+
+
+def check_size(what: str, shape: Sequence[int]) -> None:
+    """TypeRule for a tile or stack, named by `what`, of more elements than one can have."""
+    size = math.prod(shape)
+    if size > MOST_ELEMENTS:
+        extents = ", ".join(map(shown, shape)) + "," * (len(shape) == 1)
+        written = f"{size:,}" if size.bit_length() < 256 else shown(size)
+        fields = {"what": what, "shape": f"({extents})", "size": written, "limit": MOST_ELEMENTS}
+        raise TypeRule("", "", "TileTooLarge", **fields)
 
 
 class TileFull(TileOp):

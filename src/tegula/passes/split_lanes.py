@@ -12,6 +12,7 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.debug import Assert, Print
 from tegula.ops.lane import Lanes, LaneUniform, Tid
 from tegula.ops.roles import Roles
+from tegula.ops.scalar import Const
 from tegula.passes.accesses import Access, Independence, accesses
 from tegula.passes.overlap import popped_from
 from tegula.passes.promote_buffers import root
@@ -161,10 +162,10 @@ class _Group:
 
     def clear(self) -> None:
         self.ops: list[Op] = []
-        self.accesses: list[Access] = []
+        self.accesses: dict[object, Access] = {}
         self.copies: dict[Value, Value] = {}
         self.made: set[Value] = set()
-        self.effects: list[Effect] = []
+        self.effects: dict[Effect, None] = {}
 
     def add(self, op: Op) -> None:
         for inner in op.walk():
@@ -172,12 +173,12 @@ class _Group:
                 if operand in self.splitter.views:
                     inner.operands[k] = self._view(operand)
         self._append(op)
-        self.accesses += accesses(op)
+        self.accesses.update((_same_place(a), a) for a in accesses(op))
 
     def _append(self, op: Op) -> None:
         self.ops.append(op)
         self.made.update(op.results)
-        self.effects += [e for inner in op.walk() for e in inner.effects()]
+        self.effects.update((e, None) for inner in op.walk() for e in inner.effects())
 
     def _view(self, view: Value) -> Value:
         """The group's own copy of a varying view."""
@@ -194,7 +195,7 @@ class _Group:
         """Whether different lanes may touch the same bytes in `op` and in the group."""
         decide = self.splitter.independence.conflict
         fresh = list(accesses(op))
-        return any(decide(a, b, self.region) for a in self.accesses for b in fresh)
+        return any(decide(a, b, self.region) for a in self.accesses.values() for b in fresh)
 
     def must_precede(self, op: Op) -> bool:
         """Whether an op that the block runs once depends on the group, by value or through memory."""
@@ -254,6 +255,12 @@ class _Group:
         if isinstance(value.type, ArrayType | BufType):
             return False
         return any(_ancestor(user, self.region) not in inside for user in self.splitter.users.get(value, ()))
+
+
+def _same_place(a: Access) -> object:
+    """Equal for accesses that conflict with the same others: of many unrolled ones few are left."""
+    index = tuple(v.owner.attrs["value"] if isinstance(v.owner, Const) else v for v in a.index)
+    return a.kind, type(a.op), a.op.attrs.get("op"), a.op.parent, a.buffer, index
 
 
 def _ancestor(op: Op, region: Region) -> Op | None:
