@@ -127,6 +127,118 @@ def test_the_notes_of_a_refused_change_name_where_the_tiles_are_made() -> None:
     assert "each round of this loop may leave another tile under the name 'a'" in text
 
 
+@tg.func
+def maybe_another(p, n: int):
+    p += 1
+    if n > 9:
+        p = tg.tile_zeros(4, dtype=int)
+    p += 1
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("n", [1, 10])
+def test_a_parameter_that_may_be_bound_anew_stays_the_callers_tile(n: int, storage: str) -> None:
+    a, b = A.format(storage), B.format(storage)
+    got = rows(f"{a}\n{b}\nf(a, n)\nf(b[0:4], n)\n{STORE}", n=n, f=maybe_another)
+    added = 1 if n > 9 else 2
+    assert got[:2] == [[x + added for x in FIRST], [x + added for x in SECOND]]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_a_view_stays_one_of_a_tile_that_may_be_bound_anew(n: int) -> None:
+    text = f"{A.format('register')}\n{B.format('register')}\nv = a[1:4]\nfor k in range(n):\n    v += k\n"
+    text += (
+        "    if k % 2 == 1:\n        a = b + k\n    if k % 3 == 1:\n        v = a[::-1][0:3]\n    a += 10\n"
+    )
+    a, b = np.array(FIRST), np.array(SECOND)
+    v = a[1:4]
+    for k in range(n):
+        v += k
+        if k % 2 == 1:
+            a = b + k
+        if k % 3 == 1:
+            v = a[::-1][0:3]
+        a += 10
+    got = rows(f"{text}{STORE}\ntg.tile_store(o[2], v)", n=n)
+    assert got[:3] == [a.tolist(), b.tolist(), [*v.tolist(), 0]]
+
+
+CHOSEN = {
+    "c = a if n > 1 else a\nc[0] = 7": ([1, 2, 3, 4], [7, 2, 3, 4]),
+    "c = a if n > 1 else a[0:4]\nc[0] = 7": ([7, 2, 3, 4], [7, 2, 3, 4]),
+    "c = a[0:4] if n > 1 else b\nc[0] = 7": ([1, 2, 3, 4], [7, 6, 7, 8]),
+    "c = b[0:4] if n > 1 else a[::-1]\nc[0] = 7": ([1, 2, 3, 7], [7, 3, 2, 1]),
+    "c, d = (b, a) if n > 1 else (a[0:4], b)\nc[0] = 7": ([7, 2, 3, 4], [7, 2, 3, 4]),
+    "more(b if n > 1 else a)\nc = a": ([2, 3, 4, 5], [2, 3, 4, 5]),
+    "more(b if n > 1 else a if n > 0 else b)\nc = a": ([2, 3, 4, 5], [2, 3, 4, 5]),
+    "more(*((b, a) if n > 1 else (a, b))[0:1])\nc = a": ([2, 3, 4, 5], [2, 3, 4, 5]),
+    "(b if n > 1 else a)[1] = 7\nc = b if n > 1 else a": ([1, 7, 3, 4], [1, 7, 3, 4]),
+}
+
+
+@pytest.mark.parametrize("text", CHOSEN)
+def test_conditional_expressions_of_register_tiles_give_the_tiles(text: str) -> None:
+    more = "def more(p):\n    p += 1"
+    got = rows(
+        f"{more}\n{A.format('register')}\n{B.format('register')}\n{text}\n{STORE}\ntg.tile_store(o[2], c)",
+        n=1,
+    )
+    assert (got[0], got[2]) == CHOSEN[text]
+    assert got[1] == SECOND
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "c = a if n > 1 else b\nc[0] = 7",
+        "f(a if n > 1 else b, n)",
+        "c, d = (a, b) if n > 1 else (b, a)\nc[0] = 7",
+        "c = a if n > 1 else b[0:4]\nc += 1",
+        "(a if n > 1 else b)[0] = 7",
+        "p = (a, 1) if n > 1 else (b, 1)\np[0][0] = 7",
+    ],
+)
+def test_conditional_expressions_of_shared_tiles_are_refused_as_statements_are(text: str) -> None:
+    error = refused(f"{A.format('shared')}\n{B.format('shared')}\n{text}\n{STORE}", f=maybe_another)
+    assert codes(error) == {"merged-shared-tiles"}
+
+
+def test_conditional_expressions_of_one_shared_tile_are_the_tile() -> None:
+    text = f"{A.format('shared')}\nb = a if n > 1 else a\nb[0] = 7\n{STORE}"
+    assert rows(text)[:2] == [[7, 2, 3, 4]] * 2
+
+
+@pytest.mark.parametrize("n", [0, 9])
+def test_a_shared_tile_may_meet_a_register_tile(n: int) -> None:
+    a, b = A.format("shared"), B.format("register")
+    text = f"{a}\n{b}\nc = a if n > 1 else b\nc[0] = 7\nd = b\nif n > 1:\n    d = a\nd[1] = 9\n"
+    got = rows(f"{text}{STORE}\ntg.tile_store(o[2], c)\ntg.tile_store(o[3], d)", n=n)
+    if n > 1:
+        assert got == [[7, 9, 3, 4], SECOND, [7, 9, 3, 4], [7, 9, 3, 4]]
+    else:
+        assert got == [FIRST, SECOND, [7, 6, 7, 8], [5, 9, 7, 8]]
+
+
+def test_the_target_of_a_loop_over_tiles_is_a_name() -> None:
+    for storage, added in (("register", 0), ("shared", 1)):
+        text = f"{A.format(storage)}\n{B.format(storage)}\nfor t in (a, b):\n    t += 1\n{STORE}"
+        assert rows(text)[:2] == [[x + added for x in FIRST], [x + added for x in SECOND]]
+
+
+def test_a_shared_tile_that_a_loop_replaces_by_a_register_tile_is_copied_from_then_on() -> None:
+    text = f"{A.format('shared')}\n{B.format('shared')}\nfor k in range(n):\n    c = a + k\n    c[0] = 7\n    a = c\n"
+    assert rows(text + STORE, n=3)[0] == [7, 2 + 1 + 2, 3 + 1 + 2, 4 + 1 + 2]
+    error = refused(
+        f"{A.format('shared')}\nb = a\nfor k in range(n):\n    b = a\n    b += 1\n    a = a + 0\n{STORE}"
+    )
+    assert "merged-shared-tiles" in codes(error)
+
+
+def test_what_may_be_a_read_only_tile_is_one() -> None:
+    text = f"{A.format('register')}\nc = tg.tile_broadcast(a[0:1], 4)\nif n > 1:\n    c = a\nc[0] = 1"
+    assert "is read-only" in str(refused(text))
+
+
 STEP = "def more(t: tg.tile[int, 4]):\n    t += 1\n    return t[0] < 5\n"
 
 

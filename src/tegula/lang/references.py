@@ -366,8 +366,10 @@ class _Rewrite:
     def _numbers(self, slot: Slot, edge: int) -> list[Value]:
         """What an edge hands on for a slot: the start, and the layout as the slot counts them, where it has several."""
         source = slot.sources[edge]
-        if source is None:
-            numbers: list[Number] = [0, 0]
+        if source is None:  # copies of it are made, but not looked at: of anything in the pool
+            shape = buffer_type(slot.objects[0].type).shape
+            back = sum(min(0, s * (n - 1)) for n, s in zip(shape, slot.layouts[0], strict=True))
+            numbers: list[Number] = [-back, 0]
         else:
             at = self.references[source]
             numbers = [at.start, self._listed(at.layout, [slot.layouts.index(s) for s in at.layouts])]

@@ -1,0 +1,75 @@
+"""Running the programs of `named_tiles.py` in the interpreter, on a device, and by Python itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from agreement import codes, interpret
+from named_tiles import SHAPES, Program, kernel_text, run_plain
+
+import tegula as tg
+
+LANES = 4
+ARGUMENTS = range(4)
+"""The numbers that each program is run with, which decide its paths."""
+
+
+NO_REFERENCE = {"read-only": "is read-only", "no-such-shape": "is a view that has no such shape"}
+"""Refused whatever the tiles are: `tile_reshape` of a strided view is a copy, which is read-only; and it may be one on
+some paths only."""
+
+
+def build(program: Program) -> Any:
+    """The kernel object."""
+    space: dict[str, Any] = {"tg": tg}
+    for name, text in program.functions.items():
+        source = kernel_text(text)
+        exec(source, space)
+        space[name] = tg.func(source=source)(space[name])
+    source = kernel_text(program.kernel)
+    exec(source, space)
+    return tg.kernel(source=source)(space["kernel"])
+
+
+def compare(program: Program, native: bool = True) -> str:
+    """Run the program all ways; "" or, where it was refused, a word for the error: its code, or one of `NO_REFERENCE`.
+    AssertionError where it does something else than Python."""
+    kernel = build(program)
+    for n in ARGUMENTS:
+        want = np.zeros((len(SHAPES), 8), np.int32)
+        run_plain(program.texts, want, n)
+        try:
+            got = tg.zeros(want.shape, dtype=int, device="cpu")
+            interpret(kernel, [got, n], (1, LANES), LANES)
+            np.testing.assert_array_equal(got.numpy(), want, f"interpreter, n = {n}")
+            if native:
+                made = tg.zeros(want.shape, dtype=int)
+                tg.launch_tiled(kernel, dim=1, inputs=[made, n], block_dim=LANES)
+                np.testing.assert_array_equal(made.numpy(), want, f"device, n = {n}")
+        except tg.CompileError as error:
+            return refusal(error)
+    return ""
+
+
+def compare_lowered(program: Program, seed: int) -> str:
+    """The same for what the program becomes on a GPU, run by the interpreter. DataRace where threads race."""
+    from lowering import Launch, lowered, run_lowered
+
+    n, lanes = seed % len(ARGUMENTS), (1, 4, 64)[seed % 3]
+    want = np.zeros((len(SHAPES), 8), np.int32)
+    run_plain(program.texts, want, n)
+    launch = Launch(build(program), [tg.zeros(want.shape, dtype=int, device="cpu"), n], (1, lanes), lanes)
+    try:
+        kernel, parts = lowered(launch)
+    except tg.CompileError as error:
+        return refusal(error)
+    (got, _), _ = run_lowered(kernel, parts, launch)
+    np.testing.assert_array_equal(got, want, f"lowered, n = {n}")
+    return ""
+
+
+def refusal(error: tg.CompileError) -> str:
+    """A word for an error: its code, or one of `NO_REFERENCE`."""
+    known = [word for word, part in NO_REFERENCE.items() if part in str(error)]
+    return min(known or codes(error))
