@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tegula import errors
+from tegula.runtime import gradcheck
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "errors.md"
@@ -24,13 +25,32 @@ with what to do. All errors of a kernel are reported at once. Nothing runs until
 - `tg.LaunchError`: the arguments of a launch do not fit the kernel.
 - `tg.RunError`: what a kernel found while it ran. Some checks are made in debug mode only (`tg.config.mode = "debug"`).
 
-All are subclasses of `tg.TegulaError`.
+All are subclasses of `tg.TegulaError`, and in `tegula.errors`. An error is an exception of Python's own classes too, so
+that `except ValueError` finds what it finds elsewhere. Several errors of one kernel are reported together, in an
+exception of the classes of all of them but `NameError`.
+
+```text
 """
+
+
+def tree(cls: type = errors.TegulaError, depth: int = 0) -> list[str]:
+    """The classes, each with those of Python that it adds to its parent's."""
+    parents = {base for parent in cls.__bases__ for base in parent.__mro__}
+    added = [b.__name__ for b in cls.__mro__ if b.__module__ == "builtins" and b not in parents | {*HIDDEN}]
+    added += [b.__name__ for b in cls.__bases__ if b.__module__ == "builtins" and b not in HIDDEN]
+    line = "    " * depth + cls.__name__ + (f" ({', '.join(dict.fromkeys(added))})" if added else "")
+    below = [] if cls is errors.CompileErrors else [c for c in cls.__subclasses__() if c.__module__ in PUBLIC]
+    return [line, *(text for sub in below for text in tree(sub, depth + 1))]
+
+
+HIDDEN = (Exception, BaseException, object)
+PUBLIC = (errors.__name__, gradcheck.__name__)
+"""The modules whose errors users meet."""
 
 
 def classes(cls: type = errors.TegulaError) -> list[type]:
     """The classes with a code, in the order of the source."""
-    below = [c for sub in cls.__subclasses__() for c in classes(sub)]
+    below = [c for sub in cls.__subclasses__() if cls is not errors.CompileErrors for c in classes(sub)]
     return [*([cls] if getattr(cls, "CODE", "") else []), *below]
 
 
@@ -46,7 +66,12 @@ def programs() -> dict[str, list[str]]:
 def page() -> str:
     """The text of the page."""
     known = programs()
-    return "\n".join([INTRODUCTION, *(_section(cls, known.get(cls.CODE, [])) for cls in classes())])  # type: ignore[attr-defined]
+    return "\n".join(
+        [
+            INTRODUCTION + "\n".join(tree()) + "\n```\n",
+            *(_section(cls, known.get(cls.CODE, [])) for cls in classes()),
+        ]
+    )  # type: ignore[attr-defined]
 
 
 def _section(cls: type, names: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 from tegula.source import Location
@@ -12,13 +13,17 @@ from tegula.source import Location
 class TegulaError(Exception):
     """Base of everything that Tegula raises on purpose."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.__dict__, self.args)
+
 
 CALLS_SHOWN = 4
 """Of a long chain of calls, so many at either end are shown."""
 
 
-class CompileError(TegulaError):
-    """A kernel that cannot be compiled. Subclasses fill MESSAGE with keyword fields."""
+class CompileError(TegulaError, RuntimeError):
+    """A kernel that cannot be compiled. Subclasses fill MESSAGE with keyword fields, and are the exceptions of Python
+    too that Python raises for such a mistake."""
 
     CODE: ClassVar[str] = ""
     MESSAGE: ClassVar[str] = ""
@@ -43,9 +48,15 @@ class CompileError(TegulaError):
 
 
 class CompileErrors(CompileError):
-    """All errors found in one kernel, in source order."""
+    """All errors found in one kernel, in source order. What is raised is an exception of each class of Python that one
+    of them is, but NameError: there can be no class that is one and an AttributeError."""
 
     CODE = "compile"
+
+    def __new__(cls, errors: Sequence[CompileError]) -> CompileErrors:
+        bases = dict.fromkeys(base for e in errors for base in python_bases(type(e)))
+        found = CompileErrors if cls is not CompileErrors or not bases else _combined(tuple(bases))
+        return Exception.__new__(found)
 
     def __init__(self, errors: Sequence[CompileError]) -> None:
         self.errors = list(errors)
@@ -57,6 +68,30 @@ class CompileErrors(CompileError):
 
     def __str__(self) -> str:
         return "\n".join(str(e) for e in self.errors)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CompileErrors, (self.errors,)
+
+
+def python_bases(cls: type) -> list[type]:
+    """Python's own classes that an error class adds to RuntimeError and can be combined with others."""
+    return [
+        base
+        for base in cls.__mro__
+        if base.__module__ == "builtins" and base not in (*RuntimeError.__mro__, NameError, LookupError)
+    ]
+
+
+@cache
+def _combined(bases: tuple[type, ...]) -> type[CompileErrors]:
+    return type("CompileErrors", (CompileErrors, *bases), {"__module__": __name__})
+
+
+def _restored(cls: type[Exception], state: dict[str, Any], args: tuple[Any, ...]) -> Exception:
+    made = cls.__new__(cls)
+    made.args = args
+    made.__dict__.update(state)
+    return made
 
 
 def _callers(loc: Location | None) -> list[tuple[Location, str]]:
@@ -124,7 +159,7 @@ def spoken(text: str) -> str:
 # Names and source ----------------------------------------------------------------------------------------------------
 
 
-class UnknownName(CompileError):
+class UnknownName(CompileError, NameError, KeyError):
     """A name that neither the kernel nor its module binds."""
 
     CODE = "unknown-name"
@@ -140,7 +175,7 @@ class UnboundName(CompileError):
     HELP = "bind '{name}' before the branch or loop"
 
 
-class UnknownAttribute(CompileError):
+class UnknownAttribute(CompileError, AttributeError):
     """An attribute that a module, array, tile or vector does not have."""
 
     CODE = "unknown-attribute"
@@ -192,21 +227,30 @@ class TooDeep(CompileError):
 # Types ---------------------------------------------------------------------------------------------------------------
 
 
-class TypeMismatch(CompileError):
+class TypeMismatch(CompileError, TypeError):
     """A value of the wrong type or rank."""
 
     CODE = "type-mismatch"
     MESSAGE = "{what}"
 
 
-class MixedScalars(CompileError):
+class OutOfRange(CompileError, ValueError, IndexError):
+    """A constant that a function, a type or a dimension does not take: an index, an axis, a number of dimensions, an
+    empty range."""
+
+    CODE = "out-of-range"
+    MESSAGE = "{what}"
+    HELP = "give it a value that fits"
+
+
+class MixedScalars(CompileError, TypeError):
     """Two scalar types in one operation: nothing is converted unless you say so."""
 
     CODE = "mixed-scalar-types"
     MESSAGE = "{op} mixes {left} and {right}"
 
 
-class ShapeMismatch(CompileError):
+class ShapeMismatch(CompileError, ValueError, TypeError):
     """Tiles whose shapes do not fit together."""
 
     CODE = "shape-mismatch"
@@ -229,7 +273,7 @@ class UnrolledTooFar(CompileError):
     HELP = "loop over range(...), which stays a loop when the kernel is compiled"
 
 
-class NotConstant(CompileError):
+class NotConstant(CompileError, ValueError, TypeError):
     """A value that must be known when the kernel is compiled."""
 
     CODE = "not-constant"
@@ -237,7 +281,7 @@ class NotConstant(CompileError):
     HELP = "use a literal, a module-level number, tg.constant or tg.static"
 
 
-class WrongArguments(CompileError):
+class WrongArguments(CompileError, TypeError):
     """A call that does not fit the function."""
 
     CODE = "wrong-arguments"
@@ -428,7 +472,7 @@ class ScheduleUnproved(CompileError):
 # Launch --------------------------------------------------------------------------------------------------------------
 
 
-class LaunchError(TegulaError):
+class LaunchError(TegulaError, RuntimeError, ValueError, TypeError):
     """Arguments of a launch that do not fit the kernel."""
 
     CODE: ClassVar[str] = "launch"
@@ -462,7 +506,7 @@ class UnfitNumber(TegulaError, ValueError):
         return rendered(self.CODE, None, self.message, (), self.help)
 
 
-class RunError(TegulaError):
+class RunError(TegulaError, RuntimeError):
     """What a kernel reported while it ran; the first failure in the order of blocks and threads. `loc` is where."""
 
     CODE: ClassVar[str] = ""

@@ -21,6 +21,8 @@ def seen(function: str, name: str, value: Any, ndim: int, dtypes: Sequence[str])
     stream of its own."""
     try:
         found = value if isinstance(value, tg.array) else tg.array(value, copy=False)
+    except (tg.LaunchError, tg.RunError):
+        raise
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         what = f"{function}: '{name}' is no array: {error}"
         raise tg.LaunchError(what, "pass a tg.array, or an array of NumPy, CuPy or PyTorch") from error

@@ -192,6 +192,8 @@ class Calls(State):
         try:
             code = compile(ast.Expression(node), self.frame.source.file, "eval")
             return eval(code, names)
+        except E.CompileError:
+            raise
         except NameError as e:
             raise E.UnknownName(self.location(node), name=getattr(e, "name", None) or str(e)) from None
         except Exception as e:
@@ -363,6 +365,8 @@ class Calls(State):
         named = {key: self.argument(x, node) for key, x in kwargs.items()}
         try:
             return self.with_constants(lambda a: function(self.builder, *a[0], **a[1]), (given, named))
+        except E.CompileError:
+            raise
         except TypeError as e:
             try:
                 inspect.signature(function).bind(self.builder, *given, **named)
@@ -436,6 +440,8 @@ class Calls(State):
             parameters = candidate.definition.parameters
             try:
                 found = self._ordered(candidate.name, parameters, args, kwargs)
+            except E.CompileError:
+                raise
             except TypeError as e:
                 problem = problem or str(e)
                 continue
@@ -519,6 +525,8 @@ class Calls(State):
             self.frame = caller
         try:
             found = self._ordered(f.name, parameters, args, kwargs)
+        except E.CompileError:
+            raise
         except TypeError as e:
             raise E.WrongArguments(self.location(node), what=str(e)) from None
         for p, x in zip(parameters, found, strict=True):
@@ -541,6 +549,8 @@ class Calls(State):
         for arg, default in zip(arguments, defaults, strict=True):
             try:
                 annotation = ANY if arg.annotation is None else self.annotation(arg.annotation)
+            except E.CompileError:
+                raise
             except TypeError as e:
                 raise E.TypeMismatch(self.location(arg), what=str(e)) from None
             out.append(Parameter(arg.arg, annotation, default, arg in a.kwonlyargs))

@@ -166,9 +166,13 @@ class Expressions(Calls):
             raise E.NotConstant(self.location(node), what="the index of a tuple")
         try:
             return owner[slice(*numbers)] if isinstance(i, slice) else owner[numbers[0]]  # type: ignore[index]
-        except (IndexError, TypeError, ValueError):
+        except IndexError:
             what = f"a tuple of {len(owner)} has no item {numbers[0]}"
-            raise E.TypeMismatch(self.location(node), what=what) from None
+            help = f"its items are 0 to {len(owner) - 1}" if owner else "it is empty"
+            raise E.OutOfRange(self.location(node), what=what, help=help) from None
+        except (TypeError, ValueError):
+            what = f"the index of a tuple is an integer or a slice, got {numbers[0]!r}"
+            raise E.TypeMismatch(self.location(node), what=what, help="write whole numbers") from None
 
     # Operators -------------------------------------------------------------------------------------------------------
 

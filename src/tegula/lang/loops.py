@@ -198,7 +198,8 @@ class Loops(Branches):
                 raise E.TypeMismatch(self.location(call), what=what)
         numbers = [self.static(x) for x in values]
         if numbers[2] == 0:
-            raise E.TypeMismatch(self.location(call), what="the step of a range must not be 0")
+            help = "give it a positive or a negative step"
+            raise E.OutOfRange(self.location(call), what="the step of a range must not be 0", help=help)
         known = None if None in numbers else range(*numbers)
         if numbers[2] is None:
             return self._stepping(values, call)

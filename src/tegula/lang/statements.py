@@ -177,10 +177,10 @@ class Statements(RoleTracer):
     def _annotation(self, node: ast.expr) -> Any:
         try:
             return self.annotation(node)
-        except TypeError as e:
-            raise E.TypeMismatch(self.location(node), what=str(e)) from None
         except E.CompileError:
             return ANY
+        except TypeError as e:
+            raise E.TypeMismatch(self.location(node), what=str(e)) from None
 
     def assign(self, target: ast.expr, value: Any, source: ast.expr | None = None) -> None:
         """target = value, for every kind of target. `source`: the expression that gave the value."""

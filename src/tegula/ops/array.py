@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.ir import Effect, Region, Value
-from tegula.ops.base import TileOp, require, require_type
+from tegula.ops.base import TileOp, require, require_range, require_type
 from tegula.types import ArrayType, Type, int32, scalar_of
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class ArrayShape(TileOp):
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         array = array_type(operands[0])
-        require(
+        require_range(
             0 <= attrs["dim"] < array.ndim,
             f"an array with {array.ndim} dimensions has no dimension {attrs['dim']}",
         )

@@ -109,6 +109,12 @@ def require(condition: object, message: str, help: str = "") -> None:
         raise TypeRule(message, help)
 
 
+def require_range(condition: object, message: str, help: str = "", culprit: object = None) -> None:
+    """TypeRule that ends as OutOfRange with the message, about a constant, unless the condition holds."""
+    if not condition:
+        raise TypeRule(message, help, "OutOfRange", culprit=culprit)
+
+
 def require_type(found: Type, wanted: Type, holder: str) -> None:
     """TypeRule unless a value to be stored has the type that `holder` ("the array holds") takes."""
     if found != wanted:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tegula.ir import Effect, Op, Region, Value
-from tegula.ops.base import TileOp, TypeRule, require, require_type
+from tegula.ops.base import TileOp, TypeRule, require, require_range, require_type
 from tegula.types import (
     BufType,
     ElementType,
@@ -211,7 +211,7 @@ class BufReshape(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         buffer = buffer_type(operands[0])
         shape = tuple(attrs["shape"])
-        require(
+        require_range(
             TileType(buffer.dtype, shape).size == buffer.tile.size,
             f"cannot reshape {buffer.shape} to {shape}",
             "the number of elements must stay the same",

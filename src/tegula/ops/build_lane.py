@@ -6,7 +6,7 @@ from typing import Any
 
 from tegula.ir import Value
 from tegula.ops.array import ArrayAtomic, ArrayCas
-from tegula.ops.base import TypeRule, public, require
+from tegula.ops.base import TypeRule, public, require, require_range
 from tegula.ops.builder import OpBuilder, Operand, describe
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import LaneUniform
@@ -70,7 +70,8 @@ def tile_stack(b: OpBuilder, capacity: Operand, dtype: Operand) -> Value:
     """An empty stack of at most `capacity` elements (a constant), shared by the block."""
     if not isinstance(capacity, int) or isinstance(capacity, bool):
         raise TypeRule("", "", "NotConstant", culprit=capacity, what="the capacity of a stack")
-    require(capacity > 0, f"the capacity of a stack must be positive, got {capacity}")
+    what = f"the capacity of a stack must be a positive integer, got {capacity}"
+    require_range(capacity > 0, what, "give it room for 1 element or more")
     return b.one(StackNew, [], {"type": StackType(element_type(dtype), capacity)})
 
 

@@ -9,7 +9,15 @@ from typing import Any
 
 from tegula.ir import Value
 from tegula.ops import scalar as S
-from tegula.ops.base import REGISTRY, TypeRule, element, public, require, require_components
+from tegula.ops.base import (
+    REGISTRY,
+    TypeRule,
+    element,
+    public,
+    require,
+    require_components,
+    require_range,
+)
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, as_tuple, describe, float_literal
 from tegula.ops.convert import Bitcast
 from tegula.ops.literals import fold_literals
@@ -252,7 +260,8 @@ def vector(b: OpBuilder, *args: Operand, length: Operand = None, dtype: Operand 
     scalar = scalar_of(element_type(dtype)) if dtype is not None else None
     if length is not None and (not isinstance(length, int) or isinstance(length, bool)):
         raise TypeRule("", "", "NotConstant", culprit=length, what="the length of a vector")
-    require(length is None or length > 0, f"a vector has 1 or more components, got {length}")
+    what = f"a vector has 1 or more components, got {length}"
+    require_range(length is None or length > 0, what, "write tg.vector(length=3)")
     if not args:
         require(length is not None, "vector needs components or a length", "write tg.vector(length=3)")
         return b.const(0, VecType(int(length or 0), scalar or float32))
@@ -277,8 +286,10 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
     for extent in entries:
         if not isinstance(extent, int) or isinstance(extent, bool):
             raise TypeRule("", "", "NotConstant", culprit=extent, what="the shape of a matrix")
-    require(
-        len(entries) == 2 and min(entries) > 0, f"a matrix has 1 or more rows and columns, got shape {shape}"
+    require_range(
+        len(entries) == 2 and min(entries) > 0,
+        f"a matrix has 1 or more rows and columns, got shape {shape}",
+        "write shape=(2, 3)",
     )
     return composite(b, MatType(entries[0], entries[1], scalar_of(element_type(dtype))), args)
 

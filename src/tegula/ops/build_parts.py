@@ -7,7 +7,7 @@ from typing import Any
 
 from tegula.ir import Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.base import TypeRule, public, require
+from tegula.ops.base import TypeRule, public, require, require_range
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.build_tile import tile_axis
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe, is_tuple
@@ -96,9 +96,10 @@ def tile_pad(b: OpBuilder, t: Operand, pad_width: Operand, value: Operand = 0) -
     require(len(pairs) == rank, f"pad_width needs an entry for each of {rank} dimensions, got {len(pairs)}")
     widths = [tuple(_constant(n, "the width of the padding") for n in as_tuple(pair)) for pair in pairs]
     for pair in widths:
-        require(
+        require_range(
             len(pair) == 2 and min(pair) >= 0,
             f"a pair of pad_width is (before, after), 0 or more, got {pair}",
+            "write pad_width=1, or pad_width=((1, 1), (0, 2)) for two dimensions; slices make tiles smaller",
         )
     shape = [low + n + high for (low, high), n in zip(widths, inner.type.shape, strict=True)]
     if isinstance(value, int) and scalar_of(inner.type.dtype).is_float:

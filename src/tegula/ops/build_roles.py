@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tegula.ir import Value
-from tegula.ops.base import TypeRule, public, require
+from tegula.ops.base import TypeRule, public, require_range
 from tegula.ops.build_tile import constant_shape
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
 from tegula.ops.lane import LaneIndex
@@ -25,7 +25,8 @@ def tile_pipe(b: OpBuilder, shape: Operand, dtype: Operand = float, stages: Oper
     and others empty. Pipes are made before the roles."""
     if not isinstance(stages, int) or isinstance(stages, bool):
         raise TypeRule("", "", "NotConstant", culprit=stages, what="the number of stages of a pipe")
-    require(1 <= stages <= MOST_STAGES, f"a pipe has 1 to {MOST_STAGES} stages, got {stages}")
+    what = f"a pipe has 1 to {MOST_STAGES} stages, got {stages}"
+    require_range(1 <= stages <= MOST_STAGES, what, "2 to 4 hide the latency of memory")
     made = PipeType(element_type(dtype), constant_shape(shape), stages)
     return b.one(PipeNew, [], {"type": made})
 

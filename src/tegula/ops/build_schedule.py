@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tegula.ir import Value
-from tegula.ops.base import TileOp, TypeRule, public, require
+from tegula.ops.base import TileOp, TypeRule, public, require_range
 from tegula.ops.builder import OpBuilder, Operand, as_tuple, describe
 from tegula.ops.schedule import (
     BulkCommit,
@@ -29,7 +29,7 @@ MOST_STAGES, MOST_COUNTED, MOST_WARPS = 64, (1 << 20) - 1, 32
 def _constant(x: Operand, what: str, most: int) -> int:
     if not isinstance(x, int) or isinstance(x, bool):
         raise TypeRule("", "", "NotConstant", culprit=x, what=what)
-    require(1 <= x <= most, f"{what} is from 1 to {most}, got {x}")
+    require_range(1 <= x <= most, f"{what} is from 1 to {most}, got {x}", "give it such a number")
     return x
 
 
@@ -43,7 +43,8 @@ def _stage(b: OpBuilder, barriers: Value, stage: Operand) -> Value:
     assert isinstance(barriers.type, MbarrierType)
     if isinstance(stage, int) and not isinstance(stage, bool):
         n = barriers.type.stages
-        require(0 <= stage < n, f"these barriers have {n} stages, there is no stage {stage}")
+        what = f"these barriers have {n} stages, there is no stage {stage}"
+        require_range(0 <= stage < n, what, f"give it 0 to {n - 1}")
     return b.cast(b.index(stage), int32)
 
 
@@ -144,7 +145,8 @@ def store_wait(b: OpBuilder, pending: Operand = 0, read: Operand = False) -> Non
     until at most so many have still to read their tiles."""
     if not isinstance(pending, int) or isinstance(pending, bool):
         raise TypeRule("", "", "NotConstant", culprit=pending, what="the number of groups left pending")
-    require(pending >= 0, f"no fewer than 0 groups are pending, got {pending}")
+    what = f"no fewer than 0 groups are pending, got {pending}"
+    require_range(pending >= 0, what, "0 waits for all of them")
     _emit(b, BulkWait, [], {"read": bool(read), "pending": pending})
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tegula.fitting import shown
 from tegula.ir import Value
 from tegula.ops import scalar as S
-from tegula.ops.base import TypeRule, public, require
+from tegula.ops.base import TypeRule, public, require, require_range
 from tegula.ops.buffer import BufNew, BufRead, BufReshape, BufView, is_packed, split_layout
 from tegula.ops.builder import (
     Function,
@@ -21,6 +22,7 @@ from tegula.ops.builder import (
     describe,
     float_literal,
     is_tuple,
+    operand_text,
 )
 from tegula.ops.convert import convert
 from tegula.ops.indexing import KernelBuilder
@@ -72,7 +74,8 @@ def constant_shape(shape: Operand) -> tuple[int, ...]:
 def stored(b: OpBuilder, tile: Value, storage: Operand) -> Value:
     """Remember the storage that the user declared for a new tile."""
     if storage not in STORAGES:
-        raise TypeRule(f"storage must be 'register' or 'shared', got {storage!r}")
+        help = "leave it out to let the compiler choose"
+        raise TypeRule(f"storage must be 'register' or 'shared', got {operand_text(storage)}", help, "OutOfRange")
     b.storage[tile] = storage
     return tile
 
@@ -112,26 +115,38 @@ def tile_full(
     return stored(b, b.full(constant_shape(shape), value, t), storage)
 
 
+MOST_COUNTED = 2**31 - 1
+COUNTED = "give it finite bounds; a tile has at most 2**31 - 1 elements"
+
+
 @public("tile_arange")
 def tile_arange(b: OpBuilder, *args: Operand, dtype: Operand = None, storage: Operand = "register") -> Value:
     """start, start + step, ... below stop, from constants: (stop), (start, stop) or (start, stop, step). float32 unless
     `dtype` says otherwise. Floats are computed in float64 and rounded once."""
-    require(1 <= len(args) <= 3, f"tile_arange takes 1 to 3 numbers, got {len(args)}")
-    for x in args:
-        if not isinstance(x, int | float):
-            raise TypeRule("", "", "NotConstant", culprit=x, what="the range of tile_arange")
-        require(
-            not isinstance(x, bool) and math.isfinite(float_literal(x)), f"{x} is not a bound of tile_arange"
-        )
+    many = f"tile_arange() accepts at most 3 positional arguments, got {len(args)}"
+    require(len(args) <= 3, many, "call it as tile_arange(start, stop, step)")
+    require(args, "tile_arange() needs at least a stop", "call it as tile_arange(stop)")
+    named = ("stop",) if len(args) == 1 else ("start", "stop", "step")
+    for name, x in zip(named, args, strict=False):
+        if not isinstance(x, int | float) or isinstance(x, bool):
+            what = f"tile_arange() arguments must be compile time constants, but {name} is not: {name}"
+            raise TypeRule("", "", "NotConstant", culprit=x, what=what)
     start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
-    require(step != 0, "the step of tile_arange must not be 0")
+    require_range(step != 0, "tile_arange() step cannot be zero", "give it a positive or a negative step")
+    written = f"tile_arange({', '.join(map(shown, args))})"
+    first, last, by = map(float_literal, (start, stop, step))
+    span = (last - first) / by if all(map(math.isfinite, (first, last, by))) else math.inf
+    require_range(span <= MOST_COUNTED, f"{written} spans more elements than can be counted", COUNTED)
     count = max(0, -int(-(stop - start) // step))
-    require(count > 0, f"tile_arange({', '.join(map(str, args))}) is empty")
+    require_range(count > 0, f"{written} has zero-length: it needs a non-empty range", "count towards stop")
     check_shape((count,))
     scalar = scalar_of(element_type(dtype if dtype is not None else float))
-    require(
-        not scalar.is_bool, "tile_arange counts in numbers, not in bool", "compare its elements, as in a > 0"
+    help = "count in int or float and compare the elements, as in a > 0"
+    rounded = scalar.bits == 32 and scalar.is_float and abs(by) < 1e-46
+    require_range(
+        not rounded, f"tile_arange() step cannot be zero, as {step} is in float32", "give dtype=float64"
     )
+    require(not scalar.is_bool, f"tile_arange() requires a numeric scalar dtype, got {scalar}", help)
     for x in (start, step) if scalar.is_int else ():
         require(
             x == int(x), f"tile_arange of {scalar} cannot count from {start} by {step}", "give it integers"
@@ -165,7 +180,8 @@ def tile_from_thread(
     number = lane.owner.attrs["value"] if isinstance(lane.owner, S.Const) else 0
     if not 0 <= number < b.lanes:
         help = f"give a thread from 0 to {b.lanes - 1}, or launch with a larger block_dim"
-        raise TypeRule(f"a block of {b.lanes} threads has no thread {number}", help, culprit=thread_idx)
+        what = f"a block of {b.lanes} threads has no thread {number}"
+        raise TypeRule(what, help, "OutOfRange", culprit=thread_idx)
     made = b.one(TileFromThread, [b.value(value), lane], {"shape": constant_shape(shape)})
     return stored(b, made, storage)
 
@@ -282,14 +298,17 @@ def tile_view(b: KernelBuilder, t: Operand, offset: Operand, shape: Operand = No
     entries = as_tuple(offset)
     if shape is None:
         return b.view(t, entries)
-    require(not any(isinstance(i, slice) for i in entries), "tile_view takes slices or a shape, not both")
+    both = any(isinstance(i, slice) for i in entries)
+    require(not both, "tile_view takes no 'shape' together with a slice", "a slice says how long the view is")
     extents = constant_shape(shape)
-    require(len(entries) <= len(whole), f"tile_view takes at most {len(whole)} offsets")
+    what = f"tile_view takes at most {len(whole)} offsets here, got {len(entries)}"
+    require_range(len(entries) <= len(whole), what, "give one for each dimension of the tile")
     starts = [b.index(i) for i in (*entries, *(0,) * (len(whole) - len(entries)))]
     lead = len(whole) - len(extents)
-    require(lead >= 0, f"a view of {len(extents)} dimensions does not fit a tile of {len(whole)}")
+    what = f"a view of shape {extents} does not fit a tile of shape {whole}"
+    require_range(lead >= 0, what, f"give it at most {len(whole)} dimensions")
     for n, dim in zip(extents, whole[lead:], strict=True):
-        require(n <= dim, f"a view of shape {extents} does not fit a tile of shape {whole}")
+        require_range(n <= dim, what, "no dimension of a view is longer than the tile's")
     _check_constant_starts(entries, extents, whole)
     return _view(b, t, (starts, extents, tuple(range(lead, len(whole))), (1,) * len(extents)))
 
@@ -299,9 +318,10 @@ def _check_constant_starts(starts: Sequence[Operand], extents: Sequence[int], wh
     for d, start in enumerate(starts):
         if isinstance(start, int):
             n = extents[d - lead] if d >= lead else 1
-            require(
+            require_range(
                 0 <= start and start + n <= whole[d],
-                f"the view leaves dimension {d} of a tile of shape {whole}",
+                f"the view leaves dimension {d} of a tile of shape {whole}: elements {start} to {start + n - 1}",
+                f"begin at 0 to {whole[d] - n}",
             )
 
 
@@ -313,7 +333,7 @@ def tile_squeeze(b: OpBuilder, t: Operand, axis: Operand = None) -> Value:
     given = [] if axis is None else [tile_axis(shape, d) for d in as_tuple(axis)]
     axes = ones if axis is None else [d for d in given if d is not None]
     for d in axes:
-        require(
+        require_range(
             shape[d] == 1,
             f"axis {d} of a tile of shape {shape} has length {shape[d]}, only those of length 1 can be squeezed",
             f"leave out axis {d}",
@@ -333,7 +353,7 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
         if not isinstance(n, int):
             raise TypeRule("", "", "NotConstant", culprit=n, what="the shape of a tile")
     known = TileType(float32, tuple(n for n in entries if n != -1)).size
-    require(
+    require_range(
         entries.count(-1) <= 1 and known > 0,
         f"cannot reshape {whole} to {entries}",
         "the number of elements must stay the same",
@@ -349,7 +369,7 @@ def tile_reshape(b: OpBuilder, t: Operand, shape: Operand) -> Value:
 def _reshaped_view(b: OpBuilder, t: Value, whole: tuple[int, ...], shape: tuple[int, ...]) -> Value:
     """A strided view under another shape: a view where each dimension of it walks along one of the old ones. Otherwise
     a copy, which cannot be written to: nobody would see it in the tile it was made from."""
-    require(
+    require_range(
         TileType(float32, whole).size == TileType(float32, shape).size,
         f"cannot reshape {whole} to {shape}",
         "the number of elements must stay the same",
@@ -357,8 +377,8 @@ def _reshaped_view(b: OpBuilder, t: Value, whole: tuple[int, ...], shape: tuple[
     layout = split_layout([(n, d, 1) for d, n in enumerate(whole)], shape)
     if layout is not None:
         starts = [b.const(0, int32) for _ in whole]
-        shown, dims, steps = zip(*layout, strict=True)
-        return _view(b, t, (starts, shown, dims, steps))
+        extents, dims, steps = zip(*layout, strict=True)
+        return _view(b, t, (starts, extents, dims, steps))
     made = b.one(TileReshape, [b.tile(t)], {"shape": shape})
     b.read_only[made] = "tile_reshape of a strided view"
     return made
@@ -372,11 +392,21 @@ def tile_broadcast(b: OpBuilder, a: Operand, shape: Operand) -> Value:
     return made
 
 
+def is_permutation(axes: Operand, rank: int) -> bool:
+    """Whether constants name each of so many dimensions once."""
+    entries = as_tuple(axes)
+    return all(type(d) is int for d in entries) and sorted(entries) == list(range(rank))
+
+
 @public("tile_permute")
 def tile_permute(b: OpBuilder, a: Operand, axes: Operand) -> Value:
     """The tile with its dimensions reordered: dimension k of the result is dimension `axes[k]`. A view."""
     shape = _tile_shape(a)
-    require(sorted(axes) == list(range(len(shape))), f"{axes} is no permutation of {len(shape)} dimensions")
+    require_range(
+        is_permutation(axes, len(shape)),
+        f"{axes} is no permutation of {len(shape)} dimensions",
+        f"give each of 0 to {len(shape) - 1} once, as in tile_permute(t, {tuple(reversed(range(len(shape))))})",
+    )
     order: tuple[int, ...] = tuple(axes)
     if isinstance(a, Value) and isinstance(a.type, BufType):
         zero = [b.const(0, int32) for _ in shape]
@@ -453,7 +483,9 @@ def tile_axis(shape: Sequence[int], axis: Operand) -> int | None:
         raise TypeRule("", "", "NotConstant", culprit=axis, what="the axis")
     have = "1 dimension" if len(shape) == 1 else f"{len(shape)} dimensions"
     help = f"axes go from {-len(shape)} to {len(shape) - 1}"
-    require(-len(shape) <= axis < len(shape), f"a tile with {have} has no axis {axis}", help)
+    require_range(
+        -len(shape) <= axis < len(shape), f"axis {axis} is out of bounds for tile with {have}", help
+    )
     return axis % len(shape)
 
 
@@ -596,7 +628,8 @@ def tile_matmul(
     `precision`: "default", or "tf32": GPUs round float32 operands to 10 bits of fraction, a CPU does not. `wait=False`
     leaves the product in flight: until tile_matmul_wait, only further products may add to `out`, and operands must not
     change."""
-    require(precision in ("default", "tf32"), f"precision must be 'default' or 'tf32', got {precision!r}")
+    what = f"precision must be the string literal 'default' or 'tf32', got {operand_text(precision)}"
+    require_range(precision in ("default", "tf32"), what, "leave it out for the default")
     left, right = b.tile(a), b.tile(c)
     assert isinstance(left.type, TileType) and isinstance(right.type, TileType)
     _check_product(left.type, right.type)
@@ -642,7 +675,8 @@ def tile_matmul_wait(b: OpBuilder, pending: Operand = 0) -> None:
     """Waits until all products in flight (`tile_matmul(wait=False)`) but the last `pending` are complete."""
     if not isinstance(pending, int) or isinstance(pending, bool):
         raise TypeRule("", "", "NotConstant", culprit=pending, what="how many products may be pending")
-    require(0 <= pending <= MOST_PENDING, f"0 to {MOST_PENDING} products may be pending, got {pending}")
+    what = f"0 to {MOST_PENDING} products may be pending, got {pending}"
+    require_range(0 <= pending <= MOST_PENDING, what, "tile_matmul_wait() waits for all of them")
     b.emit(TileMatmulWait, [], {"pending": pending})
 
 

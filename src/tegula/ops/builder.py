@@ -569,7 +569,7 @@ def checked_literal(value: Any, scalar: DType) -> Any:
     if not _holds(scalar, value):
         wider = next((t for t in ("int32", "uint32", "int64", "uint64") if _holds(DTYPES[t], value)), "")
         help = f"give it a wider type: tg.{wider}({value})" if wider else "no type holds it: use a float"
-        raise TypeRule(f"{shown(value)} does not fit into {scalar}", help)
+        raise TypeRule(f"{shown(value)} does not fit into {scalar}", help, "OutOfRange")
     return int(value)
 
 
@@ -587,7 +587,7 @@ def float_literal(value: bool | int | float, scalar: DType = float64) -> float:
     except (OverflowError, UnfitNumber):
         wide = abs(value) < 2**1023 and scalar.bits < 64
         help = "use tg.float64 throughout" if wide else "the largest number of a float64 is 1.8e308"
-        raise TypeRule(f"{shown(value)} does not fit into {scalar}", help) from None
+        raise TypeRule(f"{shown(value)} does not fit into {scalar}", help, "OutOfRange") from None
     return made
 
 
@@ -611,6 +611,11 @@ def is_slice(x: Operand) -> TypeGuard[slice[Any, Any, Any]]:
 
 def _is_constant_array(x: Operand) -> TypeGuard[NDArray[Any]]:
     return isinstance(x, np.ndarray) and x.ndim in (1, 2)
+
+
+def operand_text(x: Operand) -> str:
+    """An operand in an error message: a constant as it is written, anything else by its type."""
+    return repr(x) if isinstance(x, (str, *LITERALS)) or x is None else describe(x)
 
 
 def describe(x: Operand) -> str:

@@ -10,7 +10,7 @@ from tegula.dataclass import dataclass
 from tegula.ir import Op, Value
 from tegula.ops import scalar as S
 from tegula.ops.array import ArrayAtomic, ArrayLoad, ArrayShape, ArrayStore, ArrayView
-from tegula.ops.base import PUBLIC, TypeRule, element, require, require_components
+from tegula.ops.base import PUBLIC, TypeRule, element, require, require_components, require_range
 from tegula.ops.buffer import BufGet, BufSet, BufUpdate, BufView, accessed
 from tegula.ops.builder import LITERALS, OpBuilder, Operand, describe, is_slice, is_tuple
 from tegula.ops.convert import Cast
@@ -83,7 +83,7 @@ class KernelBuilder(OpBuilder):
         (i,) = index
         if not isinstance(i, int):
             raise TypeRule("", "", "NotConstant", what="the index of a tuple")
-        require(-len(x) <= i < len(x), f"a tuple of {len(x)} has no item {i}")
+        require_range(-len(x) <= i < len(x), f"a tuple of {len(x)} has no item {i}", "count from 0")
         return x[i]
 
     def _array_subscript(self, x: Value, t: ArrayType, index: Sequence[Operand]) -> Value:
@@ -153,7 +153,8 @@ class KernelBuilder(OpBuilder):
     def _wrapped(self, i: Operand, n: int) -> Value:
         """An index into n items; negative ones count from the end. A constant outside is an error."""
         if isinstance(i, int) and not isinstance(i, bool):
-            require(-n <= i < n, f"index {i} is outside a dimension of {n}")
+            help = f"give it {-n} to {n - 1}; negative indices count from the end"
+            require_range(-n <= i < n, f"index {i} is out of bounds for a dimension of {n}", help)
             return self.const(i % n, int32)
         value = self.index(i)
         if IntegerRanges().nonnegative(value):
@@ -220,7 +221,8 @@ class KernelBuilder(OpBuilder):
                     raise TypeRule("", "", "NotConstant", culprit=i, what="the bounds of a slice of a tile")
             require(i.step != 0, "the step of a slice must not be 0")
             chosen = range(shape[d])[i]
-            require(len(chosen) > 0, f"the slice of dimension {d} is empty")
+            what = f"the slice of dimension {d}, which has {shape[d]} elements, would make an empty tile"
+            require_range(len(chosen) > 0, what, "take 1 element or more")
             starts.append(self.const(chosen.start, int32))
             kept.append((d, len(chosen), chosen.step))
         dims, extents, steps = zip(*kept, strict=True)

@@ -39,7 +39,7 @@ def fold_literals(op: str, a: Any, b: Any) -> Any:
         return bool(_ON_INTEGERS[op](a, b))
     if isinstance(a, int) and isinstance(b, int) and not (op == "pow" and b < 0):
         if b == 0 and op in ("div", "mod", "floordiv"):
-            raise TypeRule("division by the constant 0")
+            raise TypeRule("division by the constant 0", "divide by another number", "OutOfRange")
         if _bits(op, a, b) > MOST_BITS:
             raise TypeRule(f"constant expression: the number has more than {MOST_BITS} bits")
         return _ON_INTEGERS[op](a, b)

@@ -11,7 +11,7 @@ import numpy as np
 from tegula.fitting import shown
 from tegula.ir import Effect, Region, Value
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp, TypeRule, element, require, wider
+from tegula.ops.base import TileOp, TypeRule, element, require, require_range, wider
 from tegula.ops.buffer import BufNew, BufRead, BufUpdate, BufView, BufWrite, accessed
 from tegula.ops.control import For, Yield
 from tegula.ops.convert import convert
@@ -52,10 +52,13 @@ MOST_ELEMENTS = 1 << 26
 
 
 def check_shape(shape: Sequence[Any], most: int = MOST_DIMENSIONS) -> tuple[int, ...]:
-    require(1 <= len(shape) <= most, f"a tile has 1 to {MOST_DIMENSIONS} dimensions, got {len(shape)}")
-    require(
-        all(isinstance(n, int) and n > 0 for n in shape),
-        f"tile dimensions must be positive, got {tuple(shape)}",
+    what = f"a tile must have between one and four dimensions, got {len(shape)}"
+    require_range(
+        1 <= len(shape) <= most, what, "put the other dimensions into loops, or into the grid of the launch"
+    )
+    what = f"tile dimensions must be positive, got {tuple(shape)}: there is no empty tile"
+    require_range(
+        all(isinstance(n, int) and n > 0 for n in shape), what, "give each dimension 1 element or more"
     )
     check_size("a tile", shape)
     return tuple(shape)
@@ -392,8 +395,10 @@ class TilePermute(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         tile = tile_type(operands[0])
         perm: tuple[int, ...] = attrs["perm"]
-        require(
-            sorted(perm) == list(range(len(tile.shape))), f"{perm} is no permutation of {tile}'s dimensions"
+        require_range(
+            sorted(perm) == list(range(len(tile.shape))),
+            f"{perm} is no permutation of {tile}'s dimensions",
+            f"give each of 0 to {len(tile.shape) - 1} once",
         )
         return [TileType(tile.dtype, tuple(tile.shape[d] for d in perm))]
 
@@ -575,7 +580,7 @@ class TileReduce(TileOp):
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
         tile = tile_type(operands[0], partial=True)
         axis = attrs["axis"]
-        require(axis is None or 0 <= axis < len(tile.shape), f"{tile} has no axis {axis}")
+        require_range(axis is None or 0 <= axis < len(tile.shape), f"{tile} has no axis {axis}")
         (body,) = regions
         require(
             [a.type for a in body.args] == [tile.dtype] * 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.errors import LaunchError
+from tegula.errors import LaunchError, TegulaError
 from tegula.runtime.adjoint import gradients
 from tegula.runtime.array import array, clone
 from tegula.runtime.launch import launch
@@ -15,7 +15,7 @@ from tegula.runtime.recording import recording
 from tegula.types import scalar_of
 
 
-class GradientMismatch(AssertionError):
+class GradientMismatch(TegulaError, AssertionError):
     """A gradient that finite differences contradict."""
 
 

@@ -91,6 +91,8 @@ def _plan(dims: tuple[Any, ...], block_dim: int, device: Device = CPU) -> Plan:
     """The plan of a launch whose dimensions may be of any kind."""
     try:
         return plan(dims, block_dim) if device is CPU else plan(dims, block_dim, device)
+    except LaunchError:
+        raise
     except TypeError:
         return plan(tuple(map(_whole, dims)), block_dim, device)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.errors import LaunchError, UnfitNumber
+from tegula.errors import LaunchError, RunError, UnfitNumber
 from tegula.fitting import fitted, listed, shown
 from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.definition import Parameter
@@ -102,6 +102,8 @@ def _adopted(p: Parameter, value: Any) -> array:
         composite = wanted if isinstance(wanted, VecType | MatType) else None
         try:
             made = adopt(value, composite)
+        except (LaunchError, RunError):
+            raise
         except (TypeError, ValueError, BufferError, RuntimeError) as error:
             what = f"argument '{p.name}': this {type(value).__name__} cannot be passed: {error}"
             raise LaunchError(what, ARRAY_HELP) from error

@@ -1,0 +1,105 @@
+"""Errors are exceptions of Python's own classes too."""
+
+from __future__ import annotations
+
+import inspect
+from itertools import combinations
+from random import Random
+
+import golden
+import pytest
+
+import tegula as tg
+from tegula import errors
+
+BASES = {
+    "TypeMismatch": (TypeError,),
+    "MixedScalars": (TypeError,),
+    "WrongArguments": (TypeError,),
+    "ShapeMismatch": (ValueError, TypeError),
+    "NotConstant": (ValueError, TypeError),
+    "OutOfRange": (ValueError, IndexError),
+    "UnknownAttribute": (AttributeError,),
+    "UnknownName": (NameError, KeyError),
+    "LaunchError": (RuntimeError, ValueError, TypeError),
+    "TuningError": (RuntimeError, ValueError, TypeError),
+    "OutOfBounds": (RuntimeError, IndexError),
+    "KernelAssertion": (RuntimeError, AssertionError),
+    "DivisionByZero": (RuntimeError, ZeroDivisionError),
+}
+"""What users are promised, beside RuntimeError for all errors of compiling."""
+OF_PYTHON = (
+    TypeError,
+    ValueError,
+    IndexError,
+    AttributeError,
+    NameError,
+    KeyError,
+    AssertionError,
+    ArithmeticError,
+)
+
+
+def classes() -> list[type]:
+    found = [c for c in vars(errors).values() if inspect.isclass(c) and issubclass(c, tg.TegulaError)]
+    return [c for c in found if getattr(c, "CODE", "")]
+
+
+@pytest.mark.parametrize("cls", classes(), ids=lambda c: c.__name__)
+def test_each_class_has_the_bases_that_are_promised(cls: type) -> None:
+    assert issubclass(cls, RuntimeError)
+    promised = BASES.get(cls.__name__, ())
+    assert [b for b in OF_PYTHON if issubclass(cls, b)] == [
+        b for b in OF_PYTHON if any(issubclass(p, b) for p in promised)
+    ]
+
+
+def test_several_errors_are_of_the_classes_of_all_of_them() -> None:
+    kinds = [c for c in classes() if issubclass(c, errors.CompileError) and c is not errors.CompileErrors]
+    subsets = [*combinations(kinds, 2), *(Random(1).sample(kinds, n) for n in range(3, 20))]
+    for chosen in subsets:
+        members = [c.__new__(c) for c in chosen]
+        for member in members:
+            member.loc = None
+        together = errors.CompileErrors(members)
+        for base in (*OF_PYTHON, RuntimeError):
+            wanted = base is not NameError and any(issubclass(c, base) for c in chosen)
+            assert isinstance(together, base) == wanted, (chosen, base)
+        assert together.errors == members
+        # A later one of the same classes is of the same class.
+        assert type(errors.CompileErrors(members)) is type(together)
+
+
+RANGE = {
+    "an axis": "tg.tile_squeeze(t, axis=3)",
+    "dimensions": "tg.tile_zeros(shape=(1, 1, 1, 1, 1))",
+    "an extent": "tg.tile_zeros(shape=(4, 0))",
+    "an index": "t[0, 9]",
+    "an empty slice": "t[2:2]",
+    "a precision": "tg.tile_matmul(t, t, precision='float')",
+    "a storage": "tg.tile_zeros(shape=4, storage='l2')",
+    "an empty range": "tg.tile_arange(5, 5)",
+    "a step": "tg.tile_arange(0, 4, 0)",
+    "an infinite range": "tg.tile_arange(0.0, float('inf'))",
+    "a range that is too long": "tg.tile_arange(0.0, 1e300)",
+    "a capacity": "tg.tile_stack(0, int)",
+    "a literal": "tg.int8(1000)",
+    "an item": "(1, 2)[2]",
+    "a permutation": "tg.tile_permute(t, (0, 0))",
+    "elements": "tg.tile_reshape(t, (3, 3))",
+    "a view": "tg.tile_view(t, offset=(0, 0), shape=(9, 9))",
+    "a divisor": "5 // 0",
+    "a width": "tg.tile_pad(t, ((-1, 0), (0, 0)))",
+    "a length": "tg.vector(length=0)",
+}
+
+
+@pytest.mark.parametrize("what", RANGE)
+def test_constants_outside_of_a_range_are_value_errors(what: str) -> None:
+    text = f"def k(a: tg.array2d[float]):\n    t = tg.tile_load(a, shape=(4, 4))\n    x = {RANGE[what]}\n"
+    names = {"tg": tg}
+    exec(text, names)
+    with pytest.raises(ValueError) as found:
+        tg.launch_tiled(tg.kernel(source=text)(names["k"]), 1, inputs=[tg.zeros((4, 4))], block_dim=32)
+    assert isinstance(found.value, tg.CompileError) and found.value.help, str(found.value)
+    assert golden.printed(found.value).count("\n") > 2
