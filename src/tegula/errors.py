@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -104,6 +104,15 @@ def _callers(loc: Location | None) -> list[tuple[Location, str]]:
     last = notes[CALLS_SHOWN - 1][0]
     middle = (last, f"called from here, through {left_out} more calls that are not shown")
     return [*notes[: CALLS_SHOWN - 1], middle, *notes[-CALLS_SHOWN:]]
+
+
+def likeness(name: str, known: Iterable[str]) -> str:
+    """What may have been meant by a name that is not known, or which names are."""
+    import difflib
+
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, 1, cutoff=0.55)
+    return f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(names)}"
 
 
 def rendered(

@@ -385,6 +385,8 @@ class Calls(State):
     # Functions of the user -------------------------------------------------------------------------------------------
 
     def call_function(self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None) -> Any:
+        if f is self.library.get(f.name) and kwargs:
+            args, kwargs = self._by_position(f, args, kwargs, node), {}
         if f is self.library.get(f.name) and any(map(self.builder.is_tile, args)):
             return self._elementwise(f, args, node)
         narrow = next((x.type for x in args if isinstance(x, Value) and x.type in (float16, bfloat16)), None)
@@ -397,6 +399,18 @@ class Calls(State):
                 return call_with_derivative(self, chosen, rule, ordered, node)
             chosen = chosen.replay or chosen
         return self.inlined(chosen, ordered, node)
+
+    def _by_position(
+        self, f: FuncDef, args: list[Any], kwargs: dict[str, Any], node: ast.AST | None
+    ) -> list[Any]:
+        """The arguments of a function of the library in the order of its parameters, which overloads share."""
+        try:
+            return self._ordered(f.name, f.definition.parameters, args, kwargs)
+        except TypeError as e:
+            names = [p.name for p in f.definition.parameters]
+            stray = next((key for key in kwargs if key not in names), "")
+            help = E.likeness(stray, names) if stray else f"defined: {signatures(f)}"
+            raise E.WrongArguments(self.location(node), what=str(e), help=help) from None
 
     def inlined(self, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None) -> Any:
         """A function traced here with these arguments."""
@@ -593,8 +607,13 @@ def misfit(
     _, *parameters = inspect.signature(function).parameters.values()
     known = [p.name for p in parameters]
     stray = [key for key in named if key not in known]
-    what = f"{name} has no parameter '{stray[0]}'" if stray else f"{name}: {wrong}"
-    return what, f"its signature: {name}({', '.join(map(_shown, parameters))})"
+    signature = f"its signature: {name}({', '.join(map(_shown, parameters))})"
+    if not stray:
+        return f"{name}: {wrong}", signature
+    meant = E.likeness(stray[0], known)
+    return f"{name} has no parameter '{stray[0]}'", f"{meant} {signature}" if meant.endswith(
+        "?"
+    ) else signature
 
 
 def _shown(p: inspect.Parameter) -> str:

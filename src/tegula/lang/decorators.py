@@ -9,8 +9,8 @@ from functools import cached_property
 from types import FrameType
 from typing import Any, NoReturn, TypeVar, overload
 
-from tegula.dataclass import dataclass, field
-from tegula.errors import LaunchError, UnsupportedPython
+from tegula.dataclass import dataclass, field_names
+from tegula.errors import LaunchError, UnsupportedPython, WrongArguments, likeness
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.kernel import trace
@@ -21,6 +21,48 @@ T = TypeVar("T")
 
 
 PROOF, BOUNDED = "proof", "bounded"
+WITHOUT_EFFECT = ("name", "cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim")
+"""Options of `@kernel` that other tile languages have: they are accepted and change nothing."""
+MODULE_OPTIONS = (
+    *(
+        "enable_backward",
+        "mode",
+        "block_dim",
+        "fast_math",
+        "max_unroll",
+        "lineinfo",
+        "quiet",
+        "verbose",
+        "log_level",
+    ),
+    *("verify_fp", "verify_cuda", "enable_cpu_blocks", "default_grid_stride"),
+)
+MATHDX = "enable_mathdx_"
+"""What `module_options=` may name, with all names that begin with MATHDX, and `tg.config` too."""
+
+
+def known_module_option(name: str) -> bool:
+    return name in MODULE_OPTIONS or name.startswith(MATHDX)
+
+
+def kernel_options(given: Mapping[str, Any], caller: FrameType) -> KernelOptions:
+    """The options of `@kernel(...)`. WrongArguments, at the line that gives it, for one that there is not."""
+    known = field_names(KernelOptions)
+    place = Location(caller.f_code.co_filename, caller.f_lineno)
+    module_options = given.get("module_options")
+    for name in module_options or () if isinstance(module_options, Mapping) else ():
+        if not known_module_option(name):
+            raise unknown_option("module_options", name, MODULE_OPTIONS, place)
+    accepted = (*WITHOUT_EFFECT, "module_options")
+    for name in given:
+        if name not in known and name not in accepted:
+            raise unknown_option("tg.kernel", name, (*known, "source", *accepted), place)
+    return KernelOptions(**{name: value for name, value in given.items() if name in known})
+
+
+def unknown_option(where: str, name: str, known: Sequence[str], place: Location) -> WrongArguments:
+    """The error about an option that there is not, with the one that may have been meant."""
+    return WrongArguments(place, what=f"{where} has no option '{name}'", help=likeness(name, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +83,6 @@ class KernelOptions:
     registers: int | None = None
     persistent: bool | None = None
     raster: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def bounded(self, name: str) -> bool:
         """Whether a schedule without a proof will do; LaunchError for another value of `check`."""
@@ -148,7 +189,7 @@ def kernel(
     persistent: bool | None = None,
     raster: int | None = None,
     source: str | None = None,
-    **extra: Any,
+    **accepted: Any,
 ) -> Callable[[Callable[..., Any]], KernelDef]: ...
 def kernel(function: Any = None, /, *, source: str | None = None, **options: Any) -> Any:
     """Make a Python function a kernel, with or without arguments.
@@ -156,10 +197,10 @@ def kernel(function: Any = None, /, *, source: str | None = None, **options: Any
     `enable_backward`: whether gradients may be asked for; `block_dim`: the block size to launch with by default;
     `source`: the text of the function where Python does not keep it (exec)."""
 
+    chosen = kernel_options(options, sys._getframe(1))
+
     def wrap(f: Callable[..., Any]) -> KernelDef:
-        known = {k: v for k, v in options.items() if k in KernelOptions.__slots__}
-        extra = {k: v for k, v in options.items() if k not in known}
-        return KernelDef(Definition(f, source), KernelOptions(**known, extra=extra))
+        return KernelDef(Definition(f, source), chosen)
 
     return wrap if function is None else wrap(function)
 
@@ -169,6 +210,10 @@ def func(function: Any = None, /, *, source: str | None = None, **options: Any) 
     the types of their parameters; parameters without annotation, or with Any, take every type. Where these are the same
     types, the new definition replaces the earlier one. An object that was made before keeps its meaning."""
     scope = sys._getframe(1)
+    for option in options:
+        if option not in ("name", "module"):  # accepted, and change nothing
+            place = Location(scope.f_code.co_filename, scope.f_lineno)
+            raise unknown_option("tg.func", option, ("source", "name", "module"), place)
 
     def wrap(f: Callable[..., Any]) -> FuncDef:
         made = Definition(f, source)

@@ -7,6 +7,8 @@ from array import array
 from typing import Any
 
 from tegula.dataclass import dataclass, field, field_names
+from tegula.errors import likeness
+from tegula.lang.decorators import known_module_option
 
 CHOICES = {"mode": ("release", "debug"), "check_schedules": ("error", "warning")}
 CODE = ("mode", "cpu_target", "ptxas", "check_schedules", "line_info")
@@ -46,7 +48,10 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in field_names(Config) or name == "code":
-            raise AttributeError(f"tg.config has no switch {name!r}")
+            if not known_module_option(name):
+                raise self._unknown(name)
+            _accepted[name] = value
+            return
         if name in CHOICES and value not in CHOICES[name]:
             raise ValueError(f"{name} must be one of {', '.join(CHOICES[name])}, got {value!r}")
         object.__setattr__(self, name, value)
@@ -57,5 +62,17 @@ class Config:
         if name == "block_dim":
             modes[1] = value if type(value) is int and abs(value) < 2**63 else 0
 
+    def __getattr__(self, name: str) -> Any:
+        """Asked for what is no switch: those that are accepted without effect are what they were set to, or None."""
+        if not known_module_option(name):
+            raise self._unknown(name)
+        return _accepted.get(name)
 
+    def _unknown(self, name: str) -> AttributeError:
+        switches = (n for n in field_names(Config) if n != "code")
+        return AttributeError(f"tg.config has no switch {name!r}; {likeness(name, switches)}")
+
+
+_accepted: dict[str, Any] = {}
+"""What was given for switches of other tile languages, which are accepted and change nothing."""
 config = Config()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tegula.dataclass import dataclass, field_names
+from tegula.dataclass import dataclass
 from tegula.errors import LaunchError, TypeMismatch
 from tegula.ir import AccessClass, LaunchClass
 from tegula.lang.annotations import ANY, ArrayAnnotation
 from tegula.lang.captures import Captured, refreshed, unchanged
-from tegula.lang.decorators import KernelDef, KernelOptions
+from tegula.lang.decorators import KernelDef, KernelOptions, kernel_options
 from tegula.lang.definition import ANNOTATIONS, Definition, Parameter
 from tegula.runtime.config import config
 from tegula.runtime.device import CPU, Device
@@ -208,12 +209,11 @@ def kernel(
     `enable_backward`: whether gradients may be asked for; `block_dim`: the block size to launch with by default;
     `source`: the text of the function where Python does not keep it (exec); `specialize`, `consumers`, `stages`,
     `registers`, `persistent`, `raster`: choices of automatic schedules (docs/schedules.md); `module`, `launch_bounds`,
-    `grid_stride` are accepted and change no result."""
-    names = field_names(KernelOptions)
-    known = {k: v for k, v in options.items() if k in names}
-    extra = {k: v for k, v in options.items() if k not in names}
+    `grid_stride` are accepted and change no result, and so are `name`, `cuda_max_registers`, `cluster_dim`,
+    `enable_cuda_smem_spilling` and `module_options`. WrongArguments for another option."""
+    chosen = kernel_options(options, sys._getframe(1))
 
     def wrap(f: Callable[..., Any]) -> Kernel:
-        return Kernel(Definition(f, source), KernelOptions(**known, extra=extra))
+        return Kernel(Definition(f, source), chosen)
 
     return wrap if function is None else wrap(function)

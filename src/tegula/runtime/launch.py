@@ -13,7 +13,7 @@ import numpy as np
 
 from tegula.backend import pool
 from tegula.backend.launcher import TILED
-from tegula.errors import CompileError, LaunchError
+from tegula.errors import CompileError, LaunchError, likeness
 from tegula.ir import LaunchClass
 from tegula.runtime.adjoint import Adjoint, Known, adjoint_of, gradients
 from tegula.runtime.array import allocate, array, wrap, zeros
@@ -132,6 +132,7 @@ def launch(
     record_cmd: bool = False,
     max_blocks: int = 0,
     block_dim: int | None = None,
+    **unknown: Any,
 ) -> None:
     """Run a kernel over a grid of threads.
 
@@ -143,6 +144,8 @@ def launch(
     for. `adjoint`: run the kernel's adjoint instead, with `adj_inputs` and `adj_outputs` as the gradients of the
     arguments (None: their own); `record_tape`: whether an open tape records the launch. LaunchError for arguments that
     do not fit; CompileError for a kernel that is wrong; RunError for what it found while it ran."""
+    if unknown:
+        raise _no_option(next(iter(unknown)))
     if record_cmd:
         raise LaunchError(
             "single launches cannot be recorded", "record them on a CUDA device with tg.ScopedCapture"
@@ -182,6 +185,15 @@ def launch(
     done = _run(kernel, dims, block_dim, inputs, outputs, device, stream, record_tape)
     if told:
         _teach(kernel, told, given, *done)
+
+
+def _no_option(name: str) -> LaunchError:
+    """The error about a keyword of a launch that there is not."""
+    return LaunchError(f"a launch has no option '{name}'", likeness(name, _OPTIONS))
+
+
+_OPTIONS = frozenset(launch.__code__.co_varnames[: launch.__code__.co_argcount])
+"""The keywords of `launch`."""
 
 
 def _teach(kernel: Kernel, key: bytes, given: tuple[Any, ...], made: Plan, compiled: Any) -> None:
@@ -326,6 +338,10 @@ def launch_tiled(
 ) -> None:
     """`launch` with one block per element of `dim`: the same as launch(dim=[*dim, block_dim]). A kernel with roles
     says itself how many threads its blocks have."""
+    if options:
+        unknown = options.keys() - _OPTIONS
+        if unknown:
+            raise _no_option(min(unknown))
     if type(kernel) is not Kernel:
         if isinstance(kernel, KernelChoice):
             args = (*_list("inputs", inputs), *_list("outputs", outputs))

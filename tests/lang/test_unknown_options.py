@@ -1,0 +1,166 @@
+"""Options and keywords that there are not are refused, with the one that may have been meant."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.errors import WrongArguments
+from tegula.lang.decorators import SCHEDULE
+from tegula.ops import PUBLIC
+from tegula.runtime.library import library
+from tegula.tune.tuned import autotune
+
+OPTIONS = ("enable_backward", "block_dim", "launch_bounds", "grid_stride", "check", *SCHEDULE)
+SWITCHES = ("mode", "cache_kernels", "kernel_cache_dir", "cpu_target", "deterministic", "line_info")
+
+
+def _misspelt(name: str, random: Random) -> str:
+    """The name with a letter left out, doubled, or exchanged with its neighbour."""
+    at = random.randrange(1, len(name) - 1)
+    made = random.choice([name[:at] + name[at + 1 :], name[:at] + name[at] + name[at:]])
+    return made if made != name else name + "s"
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_misspelt_options_of_kernels(name: str) -> None:
+    for seed in range(5):
+        wrong = _misspelt(name, Random(seed))
+        with pytest.raises(TypeError) as found:
+            tg.kernel(**{wrong: 1})
+        assert isinstance(found.value, WrongArguments)
+        assert f"did you mean '{name}'?" in str(found.value) and "tg.kernel(**" in str(found.value)
+
+
+def test_options_of_other_tile_languages_change_nothing() -> None:
+    options = {"fast_math": True, "enable_mathdx_gemm": False, "max_unroll": 4}
+    accepted = dict(name="other", cuda_max_registers=64, enable_cuda_smem_spilling=True, cluster_dim=2)
+
+    @tg.kernel(module_options=options, **accepted)
+    def k(a: tg.array1d[float]):
+        a[tg.tid()] += 1.0
+
+    a = tg.zeros(3)
+    tg.launch(k, 3, inputs=[a])
+    assert a.numpy().tolist() == [1.0] * 3
+    with pytest.raises(TypeError, match=r"did you mean 'fast_math'\?"):
+        tg.kernel(module_options={"fast_mth": True})
+    with pytest.raises(TypeError, match="tg.func has no option 'inline'"):
+        tg.func(inline=True)
+
+
+def test_options_of_launches() -> None:
+    @tg.kernel
+    def k(a: tg.array1d[float]):
+        a[tg.tid()] += 1.0
+
+    a = tg.zeros(3)
+    for launch in (tg.launch, tg.launch_tiled):
+        for name in ("block_dim", "device", "stream", "record_tape", "inputs"):
+            wrong = _misspelt(name, Random(1))
+            with pytest.raises(TypeError, match=rf"did you mean '{name}'\?"):
+                launch(k, 3, **{"inputs": [a], wrong: None})
+    with pytest.raises(TypeError):
+        autotune(k, bogus=3)
+    assert a.numpy().tolist() == [0.0] * 3
+
+
+def test_switches() -> None:
+    for name in SWITCHES:
+        wrong = _misspelt(name, Random(2))
+        with pytest.raises(AttributeError, match=rf"did you mean '{name}'\?"):
+            setattr(tg.config, wrong, 1)
+        with pytest.raises(AttributeError, match=rf"did you mean '{name}'\?"):
+            getattr(tg.config, wrong)
+    before = tg.config.verbose
+    tg.config.verbose = True
+    assert tg.config.verbose is True and tg.config.enable_mathdx_fft is None
+    tg.config.verbose = before
+
+
+# Functions of the language --------------------------------------------------------------------------------------------
+
+VALUES = (
+    "t",
+    "t, t",
+    "t, u, t",
+    "1.0",
+    "1.0, 2.0",
+    "t, 1",
+    "a, t",
+    "a, 0, 0, 1.0",
+    "v",
+    "v, v",
+    "m",
+    "3",
+    "3, 4",
+    "f, t",
+)
+BODY = """
+def k(a: tg.array2d[float]):
+    t = tg.tile_load(a, shape=(4, 4))
+    u = tg.tile_zeros(shape=(4, 4))
+    v = tg.vec3(1.0, 2.0, 3.0)
+    m = tg.mat33(1.0)
+    def f(x): return x
+    x = tg.{call}
+"""
+
+
+def _failure(call: str) -> tg.TegulaError | None:
+    names = {"tg": tg}
+    text = BODY.format(call=call)
+    exec(text, names)
+    from tegula.ir import LaunchClass
+    from tegula.types import ArrayType, float32
+
+    try:
+        tg.kernel(source=text)(names["k"]).trace(
+            [ArrayType(float32, 2)], LaunchClass(2, 64, (True, False), True, False), (), library()
+        )
+    except tg.CompileError as error:
+        return error
+    return None
+
+
+def _names() -> list[str]:
+    return sorted(n for n in {*PUBLIC, *library()} if n[0] != "_" and "." not in n)
+
+
+def _refused(names: list[str]) -> int:
+    """Each function, called with one keyword too many in every way in which it can be called without. How many ways."""
+    tried = 0
+    for name in names:
+        for values in VALUES:
+            if _failure(f"{name}({values})") is None:
+                tried += 1
+                error = _failure(f"{name}({values}, bogus=1)")
+                assert error is not None and "bogus" in str(error), f"{name}({values}, bogus=1): {error}"
+    return tried
+
+
+def test_keywords_of_functions() -> None:
+    assert _refused(_names()[::16]) > 3
+    assert "did you mean 'shape'" in str(_failure("tile_load(a, shpe=(4, 4))"))
+
+
+@pytest.mark.slow
+def test_keywords_of_all_functions() -> None:
+    assert _refused(_names()) > 100
+
+
+def test_functions_of_the_library_take_their_arguments_by_name() -> None:
+    text = """
+def k(a: tg.array1d[float], h: tg.array1d[tg.float16]):
+    t = tg.tile_load(a, shape=4)
+    tg.tile_store(a, tg.exp(x=t))
+    h[0] = tg.exp(x=h[0])
+"""
+    names = {"tg": tg}
+    exec(text, names)
+    a, h = tg.zeros(4), tg.zeros(1, dtype=tg.float16)
+    tg.launch_tiled(tg.kernel(source=text)(names["k"]), 1, inputs=[a, h], block_dim=32)
+    assert np.array_equal(a.numpy(), [1.0] * 4) and h.numpy()[0] == 1.0
