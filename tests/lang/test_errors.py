@@ -198,7 +198,7 @@ def test_types() -> None:
     def k9(a: array1d[float]):
         x, y, z = (1, 2)
 
-    @refuse(E.TypeMismatch, "range(0, 5, 0)", A)
+    @refuse(E.OutOfRange, "range(0, 5, 0)", A)
     def k10(a: array1d[float]):
         for i in range(0, 5, 0):
             pass
