@@ -66,6 +66,7 @@ def _made(cls: Any, frozen: bool, slots: bool) -> Any:
     }
     if frozen:
         methods |= {"__setattr__": _refuse, "__delattr__": _refuse}
+        methods["__reduce__"] = _reduce(tuple(name for name, f in known.items() if f.init))
     for name, method in methods.items():
         # A class that defines __eq__ alone has got __hash__ = None from Python.
         if name not in namespace or (name == "__hash__" and namespace[name] is None):
@@ -134,6 +135,16 @@ def _hash(names: tuple[str, ...]) -> Any:
         return hash(get(self))
 
     return __hash__
+
+
+def _reduce(names: tuple[str, ...]) -> Any:
+    """How frozen objects are pickled and copied: made anew, since their fields cannot be set."""
+    get = _getter(names)
+
+    def __reduce__(self: Any) -> Any:
+        return type(self), get(self)
+
+    return __reduce__
 
 
 def _repr(names: tuple[str, ...]) -> Any:

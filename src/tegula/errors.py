@@ -515,6 +515,18 @@ class UnfitNumber(TegulaError, ValueError):
         return rendered(self.CODE, None, self.message, (), self.help)
 
 
+class NoComparison(TegulaError, TypeError):
+    """`==` or `!=` of a whole array on the host."""
+
+    CODE: ClassVar[str] = "comparison"
+
+    def __str__(self) -> str:
+        help = (
+            "compare elements by a.numpy() == b.numpy(), in one number by numpy.array_equal; objects by `is`"
+        )
+        return rendered(self.CODE, None, "arrays have no == and no !=", (), help)
+
+
 class RunError(TegulaError, RuntimeError):
     """What a kernel reported while it ran; the first failure in the order of blocks and threads. `loc` is where."""
 

@@ -30,6 +30,10 @@ class DType:
     def __repr__(self) -> str:
         return f"tg.{self.name}"
 
+    def __reduce__(self) -> Any:
+        """There is one object for each type."""
+        return _named, (self.name,)
+
     def __call__(self, value: object = 0) -> np.generic:
         """The NumPy scalar of this type with the given value. As casts in kernels do, integers are made of floats by
         truncating. UnfitNumber for a value that is outside of the type."""
@@ -81,6 +85,11 @@ DTYPES: dict[str, DType] = {
         *(float16, bfloat16, float32, float64, float8_e4m3, float8_e5m2),
     )
 }
+
+
+def _named(name: str) -> DType:
+    return DTYPES[name]
+
 
 _ML_DTYPES = {bfloat16: "bfloat16", float8_e4m3: "float8_e4m3fn", float8_e5m2: "float8_e5m2"}
 """The types that NumPy gets from ml_dtypes, which is loaded when the first of them is used."""

@@ -111,7 +111,7 @@ class Memory:
         self.mass = np.abs(self.slopes)
 
 
-@dataclass
+@dataclass(eq=False)
 class Name:
     """An array of the program, and where its elements are."""
 

@@ -14,6 +14,7 @@ from tegula.errors import LaunchError, UnsupportedPython, WrongArguments, likene
 from tegula.ir import AccessClass, Kernel, LaunchClass
 from tegula.lang.definition import Definition, FuncDef, Parameter
 from tegula.lang.kernel import trace
+from tegula.lang.named import Named
 from tegula.source import Location
 from tegula.types import Type
 
@@ -125,7 +126,7 @@ SCHEDULE: dict[str, Sequence[int]] = {
 """The keywords that overrule automatic schedules, and the values that they take."""
 
 
-class KernelDef:
+class KernelDef(Named):
     """A kernel: a Python function that is traced for the types it is launched with."""
 
     def __init__(self, definition: Definition, options: KernelOptions) -> None:

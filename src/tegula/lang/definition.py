@@ -12,6 +12,7 @@ from typing import Any
 from tegula.errors import SourceNotFound, TypeMismatch, WrongArguments
 from tegula.lang.annotations import ANY, resolve
 from tegula.lang.flow import Flow
+from tegula.lang.named import Named
 from tegula.lang.overloads import Parameter, described, fit, on_the_host, ordered
 from tegula.lang.written import Changed, given_text, parsed, text_of, trusted
 from tegula.source import FunctionSource, Location, Text
@@ -174,7 +175,7 @@ class Definition:
         return vars(builtins)[name]
 
 
-class FuncDef:
+class FuncDef(Named):
     """A function that kernels call (`@tg.func`). It never changes what it does: one defined later under the same name
     is another object, whose `definitions` begin with the `earlier` ones that it joins.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tegula.errors import UnfitNumber
+from tegula.errors import NoComparison, UnfitNumber
 from tegula.fitting import extents, first_leaf, fitted, is_numeric, listed, new_extents
 from tegula.lang.annotations import ArrayAnnotation, array_annotation
 from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS, Description, described
@@ -379,7 +379,7 @@ class array:
             raise ValueError(
                 f"cannot assign data of shape {data.shape} to an array of shape {self._data.shape}"
             )
-        _copied(self._data, self.device, data, where, str(scalar_of(self.dtype)))
+        _copied(self._data, self.device, data, where)
         if recording.on:
             recording.assigned(self, source if isinstance(source, array) else None)
         return self
@@ -431,6 +431,36 @@ class array:
             data, made, (lambda g: g.view(with_scalar(made, scalar_of(g.dtype)))) if same else None
         )
 
+    def __eq__(self, other: object) -> bool:
+        """NoComparison with anything that has elements or is a number: which of two meanings is meant cannot be told.
+        Arrays are keys of dictionaries by identity."""
+        if other is self:
+            return True
+        if isinstance(other, array | np.ndarray | np.generic | int | float | list | tuple) or is_tensor(
+            other
+        ):
+            raise NoComparison()
+        return NotImplemented
+
+    __hash__ = object.__hash__
+
+    # Copies ----------------------------------------------------------------------------------------------------------
+
+    def __copy__(self) -> array:
+        return clone(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> array:
+        """A packed copy on the same device, with a copy of the gradient. It is no part of what a tape records."""
+        made = empty(self.shape, self.dtype, self.device)
+        _copied(made._data, made.device, self._data, self.device)
+        made._requires_grad = self._requires_grad
+        made._grad = self.grad.__deepcopy__(memo) if self._grad is not None else None
+        return made
+
+    def __reduce__(self) -> Any:
+        """The elements, their type, the device and whether there is a gradient, which is left behind."""
+        return _unpickled, (np.array(self.numpy()), self.dtype, self.device, self._requires_grad)
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -442,6 +472,10 @@ class array:
 
     def __repr__(self) -> str:
         return f"tg.array(shape={self.shape}, dtype={self.dtype}, device={self.device})"
+
+
+def _unpickled(data: np.ndarray, dtype: ElementType, device: Device, requires_grad: bool) -> array:
+    return array(data, dtype, device=device, requires_grad=requires_grad)
 
 
 def wrap(data: np.ndarray, dtype: ElementType, device: Device) -> array:
@@ -481,7 +515,7 @@ def _reshaped(data: np.ndarray, device: Device, shape: tuple[int, ...]) -> np.nd
         return _viewed(data, shape)
     except CannotView:
         packed = allocate(data.shape, from_numpy(data.dtype), device)
-        _copied(packed, device, data, device, str(data.dtype))
+        _copied(packed, device, data, device)
         return _viewed(packed, shape)
 
 
@@ -509,15 +543,14 @@ def _is_plain(data: object) -> bool:
     )
 
 
-def _copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device, name: str) -> None:
-    """Copy elements between any two devices, converted where the dtypes differ (on the host, if they do). `name`: that
-    of the target's type."""
+def _copied(target: np.ndarray, device: Device, source: np.ndarray, home: Device) -> None:
+    """Copy elements between any two devices, converted where the dtypes differ (on the host, if they do)."""
     if device is not CPU and home is not CPU and target.dtype == source.dtype:
         _cuda_memory().copy(device, target, source, home)
         return
     if home is not CPU:
         source = _cuda_memory().download(home, source)
-    source = fitted(source, target.dtype, name)
+    source = fitted(source, target.dtype, from_numpy(target.dtype).name)
     if device is CPU:
         target[...] = source
     else:
@@ -573,7 +606,7 @@ def _from_data(
         return source, home
     scalar = from_numpy(target)
     made = allocate(source.shape, scalar, where)
-    _copied(made, where, source, home, scalar.name)
+    _copied(made, where, source, home)
     return made, where
 
 
@@ -695,7 +728,7 @@ def full_like(
 
 def _full(made: array, value: object) -> array:
     """A new array, filled: nothing that a tape knows was there before."""
-    _filled(made._data, made.device, value)
+    _filled(made._data, made.device, _pattern(value, made.dtype))
     return made
 
 

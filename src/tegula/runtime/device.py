@@ -30,6 +30,10 @@ class Device:
     def __hash__(self) -> int:
         return hash(self.alias)
 
+    def __reduce__(self) -> Any:
+        """There is one object for each device."""
+        return get_device, (self.alias,)
+
     @property
     def is_cpu(self) -> bool:
         return self.alias == "cpu"

@@ -1,0 +1,41 @@
+"""Objects that stand for a function of a module: they are pickled by its name, and their copies are themselves."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from functools import reduce
+from importlib import import_module
+from typing import Any
+
+
+class Named:
+    """A kernel or a function of kernels. `definition.function` is what it was made from."""
+
+    definition: Any
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self
+
+    def __reduce__(self) -> tuple[Any, tuple[str, str]]:
+        """PicklingError for an object that its module does not know by the function's name."""
+        function = self.definition.function
+        module, name = function.__module__, function.__qualname__
+        try:
+            found = named(module, name) if module in sys.modules else None
+        except (AttributeError, ImportError):
+            found = None
+        if found is not self:
+            raise pickle.PicklingError(
+                f"{type(self).__name__} '{name}' cannot be pickled: module {module} has another object, or none, under "
+                "that name; define it at the top of a module"
+            )
+        return named, (module, name)
+
+
+def named(module: str, name: str) -> Any:
+    """What a module calls so; dots lead through classes."""
+    return reduce(getattr, name.split("."), import_module(module))

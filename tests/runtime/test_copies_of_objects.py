@@ -1,0 +1,136 @@
+"""copy, deepcopy, pickle and `==` of types, arrays, kernels and functions."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+from tegula.types import DTYPES, NAMED_ELEMENTS, MatType, VecType, element_shape, scalar_of, to_numpy
+
+pytestmark = pytest.mark.cpu
+
+TYPES = [*DTYPES.values(), *NAMED_ELEMENTS.values(), VecType(7, tg.float16), MatType(2, 5, tg.int8)]
+
+
+@tg.kernel
+def doubled(x: tg.array1d[float], y: tg.array1d[float]):
+    i = tg.tid()
+    y[i] = twice(x[i])
+
+
+@tg.func
+def twice(x: float):
+    return x * 2.0
+
+
+class Holder:
+    @tg.kernel
+    def inside(x: tg.array1d[float]):
+        x[tg.tid()] = 1.0
+
+
+def ways() -> list[Any]:
+    pickled = [lambda x, p=p: pickle.loads(pickle.dumps(x, p)) for p in range(pickle.HIGHEST_PROTOCOL + 1)]
+    return [copy.copy, copy.deepcopy, *pickled]
+
+
+def test_types() -> None:
+    for t, way in product(TYPES, ways()):
+        made = way(t)
+        assert made == t and hash(made) == hash(t) and (made is t or not isinstance(t, type(tg.float32)))
+        assert scalar_of(made) is scalar_of(t)
+
+
+def test_devices_are_what_they_are() -> None:
+    for way in ways():
+        assert way(tg.get_device("cpu")) is tg.get_device("cpu")
+
+
+@pytest.mark.parametrize("object", [doubled, twice, Holder.inside], ids=lambda x: x.name)
+def test_kernels_and_functions_are_themselves(object: Any) -> None:
+    for way in ways():
+        assert way(object) is object
+        assert way({"k": [object]})["k"][0] is object
+
+
+def test_what_has_no_name_in_its_module() -> None:
+    @tg.kernel
+    def local(x: tg.array1d[float]):
+        x[0] = 1.0
+
+    assert copy.deepcopy(local) is local
+    with pytest.raises(pickle.PicklingError, match="define it at the top of a module"):
+        pickle.dumps(local)
+
+
+def arrays() -> list[tg.array]:
+    made = [tg.array(np.ones((2, 3, *element_shape(t)), to_numpy(scalar_of(t))), dtype=t) for t in TYPES]
+    whole = np.arange(24, dtype=np.float32).reshape(4, 6)
+    return [*made, tg.array(whole)[::2, 1::3], tg.array(whole.T, copy=False), tg.zeros((0, 3)), tg.array(5)]
+
+
+def test_arrays() -> None:
+    for a, way in product(arrays()[::4], ways()[1::2]):
+        made = way(a)
+        assert (made.shape, made.dtype, made.device) == (a.shape, a.dtype, a.device)
+        np.testing.assert_array_equal(made.numpy().astype(float), a.numpy().astype(float))
+        assert not made.size or not np.shares_memory(made.numpy(), a.numpy())
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_gradients(used: bool) -> None:
+    """deepcopy has a copy of the gradient; what is pickled has none yet, but asks for one."""
+    a = tg.ones(3, requires_grad=True)
+    if used:
+        a.grad.fill_(7)
+    deep, pickled = copy.deepcopy(a), pickle.loads(pickle.dumps(a))
+    assert deep.requires_grad and pickled.requires_grad
+    assert deep.grad.numpy().tolist() == [7.0 * used] * 3 and pickled.grad.numpy().tolist() == [0.0] * 3
+    deep.grad.fill_(1)
+    assert a.grad.numpy().tolist() == [7.0 * used] * 3
+    pair = copy.deepcopy([a, a])
+    assert pair[0] is pair[1]
+
+
+@pytest.mark.slow
+def test_another_process_takes_them(tmp_path: Any) -> None:
+    (tmp_path / "kernels.py").write_text(
+        "import tegula as tg\n\n@tg.kernel\ndef fill(x: tg.array1d[float]):\n    x[tg.tid()] = 3.0\n"
+    )
+    make = (
+        "import pickle, sys, kernels, tegula as tg\n"
+        "sys.stdout.buffer.write(pickle.dumps((kernels.fill, tg.zeros(4))))"
+    )
+    take = (
+        "import pickle, sys, tegula as tg; k, x = pickle.load(sys.stdin.buffer)\n"
+        "tg.launch(k, dim=4, inputs=[x]); print(x.numpy().tolist())"
+    )
+    first = subprocess.run([sys.executable, "-c", make], cwd=tmp_path, capture_output=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", take], input=first.stdout, cwd=tmp_path, capture_output=True, check=True
+    )
+    assert run.stdout.strip() == b"[3.0, 3.0, 3.0, 3.0]"
+
+
+@pytest.mark.parametrize(
+    "other", [0, 1.0, True, [0.0], (0.0,), np.zeros(1), np.float32(0), "an array"], ids=repr
+)
+def test_arrays_are_not_compared(other: Any) -> None:
+    a, other = tg.zeros(1), tg.zeros(1) if isinstance(other, str) else other
+    for compare in (lambda: a == other, lambda: a != other, lambda: bool(a == other)):
+        with pytest.raises(tg.TegulaError, match=r"a.numpy\(\) == b.numpy\(\)"):
+            compare()
+
+
+def test_arrays_are_keys() -> None:
+    many = [tg.zeros(1) for _ in range(2000)]
+    numbers = {a: k for k, a in enumerate(many)}
+    assert [numbers[a] for a in many] == list(range(2000))
+    assert tg.zeros(1) not in numbers and many[0] == many[0] and (many[0] != many[0]) is False
+    assert (many[0] == None) is False and many[0] != "x" and many[0] in many[:1]  # noqa: E711
