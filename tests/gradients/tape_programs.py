@@ -157,6 +157,11 @@ class Name:
         return self.memory is not other.memory or not set(self.at.flat) & set(other.at.flat)
 
 
+def depends(name: Name) -> int:
+    """How many derivatives of its elements there are."""
+    return int(np.count_nonzero(name.slopes())) - name.at.size
+
+
 def linear(target: Name, *terms: tuple[Any, Name], keep: bool = False) -> None:
     """The target's derivatives are sums of factors times those of names."""
     made: list[np.ndarray] = []
@@ -249,7 +254,7 @@ class TapeProgram:
             )
             self.epsilon = max(self.epsilon, EPSILON[name])
             early = self.rng.random() < 0.3
-            graded = self.rng.random() < 0.85
+            graded = self.rng.random() < 0.7
             made = Name(
                 tg.array(data, dtype=getattr(tg, name), requires_grad=graded and not early),
                 self._memory(SIZE),
@@ -325,6 +330,8 @@ class TapeProgram:
         same = [n for n in same if all(n.apart(o) or np.array_equal(n.at, o.at) for o in like)]
         if not same:
             raise Full
+        if not like and self.rng.random() < 0.6:
+            return max(same, key=depends)
         return self.rng.choice(same)
 
     def _said(self, text: str, *names: Name) -> None:
@@ -499,8 +506,10 @@ class TapeProgram:
     def _backward(self, tape: Any) -> str:
         way = self.rng.choice(["loss", "grads", "grads", "none"])
         graded = [n for n in self.names if n.graded and str(n.array.dtype) in EPSILON]
+        graded = sorted(graded, key=depends, reverse=True)[:4]
         if way == "loss":
-            graded = [n for n in graded if n.shape == (1,)] or graded[:1]
+            single = [n for n in self.names if n.graded and n.shape == (1,) and str(n.array.dtype) in EPSILON]
+            graded = sorted(single, key=depends, reverse=True)[:1] or graded[:1]
             way = "loss" if graded and graded[0].shape == (1,) else "grads"
         if not graded:
             return "empty"
