@@ -159,6 +159,14 @@ def test_constants_cut_gradients(value: str) -> None:
     assert grad_of(x) == [1.0, 0.0, 0.0, 1.0]
 
 
+def test_a_gradient_that_the_type_does_not_hold_is_infinite() -> None:
+    x = tg.ones(2, dtype=tg.float16, requires_grad=True)
+    with tg.Tape() as tape:
+        y = tg.zeros(2, dtype=D, requires_grad=True).assign(x)
+    tape.backward(grads={y: [1e9, 1.0]})
+    assert grad_of(x) == [np.inf, 1.0]
+
+
 def test_new_arrays_on_a_tape_have_their_gradient() -> None:
     loss = variable(0)
     with tg.Tape() as tape:

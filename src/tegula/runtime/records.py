@@ -13,7 +13,7 @@ from tegula.errors import LaunchError
 from tegula.runtime.addition import add
 from tegula.runtime.array import array, empty
 from tegula.runtime.recording import recording
-from tegula.types import components, element_bytes, scalar_of, with_scalar
+from tegula.types import components, element_bytes, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
     from tegula.runtime.description import Description
@@ -173,8 +173,11 @@ class Assigned:
             return
         taken = self.source.grad
         assert taken is not None
-        flat = empty(given.shape, with_scalar(given.dtype, scalar_of(taken.dtype)), taken.device)
-        flat.assign(given)
+        scalar = scalar_of(taken.dtype)
+        flat = empty(given.shape, with_scalar(given.dtype, scalar), taken.device)
+        # What another float type does not hold is infinite, as in kernels.
+        with np.errstate(over="ignore"):
+            flat.assign(given if flat.dtype == given.dtype else given.numpy().astype(to_numpy(scalar)))
         clear(given)
         add(taken, array(flat, taken.dtype, taken.shape, copy=False))
 
