@@ -1,8 +1,8 @@
 """Run generated programs by the thousand, on any device: results against the interpreter, or gradients against finite
 differences and derivatives in forward mode; every second one has kinks, and only the latter.
 
-Usage: python tools/generated_programs.py [--gradients] [--device cuda:0] [--first SEED] [--count N] [--jobs N]
-                                          [--seconds N] [--limit N] [--every N] [--into FILE]
+Usage: python tools/generated_programs.py [--gradients | --tapes] [--device cuda:0] [--first SEED] [--count N]
+                                          [--jobs N] [--seconds N] [--limit N] [--every N] [--into FILE]
 
 Programs are made from their seeds. Each worker is a process of its own, and another takes its place after a program at
 which it failed, died, or worked for more than `--limit` seconds: a fault ends a process's use of a GPU. Prints failures
@@ -72,14 +72,26 @@ def outcome_of_gradient(seed: int) -> str:
     return f"failed: {worst}, {of}\n{program}" if worst.startswith("wrong") else f"{worst}: {of}"
 
 
-def work(device: str, gradients: bool) -> None:
+def outcome_of_tape(seed: int) -> str:
+    """ "right", "empty", "unstable", "refused", or how a program of launches, copies and views on a tape is wrong.
+    Seeds are of four types of floats in turn."""
+    from tape_programs import EPSILON, outcome
+
+    end, program = outcome(seed // len(EPSILON), sorted(EPSILON)[seed % len(EPSILON)])
+    return f"failed: {end}\n{program}" if end.startswith("wrong") else end.split(":")[0].split(" ")[0]
+
+
+KINDS = {"results": outcome_of_program, "gradients": outcome_of_gradient, "tapes": outcome_of_tape}
+
+
+def work(device: str, kind: str) -> None:
     """Answer each seed that comes with its outcome."""
-    for folder in ("tests/semantics", "tests/gradients" if gradients else "tests/generated", "src"):
+    for folder in ("tests/semantics", "tests/generated" if kind == "results" else "tests/gradients", "src"):
         sys.path.insert(0, str(ROOT / folder))
     import tegula as tg
 
     tg.config.cache_kernels = False
-    run = outcome_of_gradient if gradients else outcome_of_program
+    run = KINDS[kind]
     # What programs leave behind is collected after some of them, and not while one of them is compiled.
     gc.freeze()
     gc.disable()
@@ -211,7 +223,7 @@ def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.E
 def run(asked: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
     """Have all programs run, and say from time to time how far it has come."""
     begin = time.monotonic()
-    options = ["--device", asked.device, *(["--gradients"] if asked.gradients else [])]
+    options = ["--device", asked.device, *([f"--{asked.kind}"] if asked.kind != "results" else [])]
     every = range(asked.first, asked.first + asked.count)
     seeds = (seed for seed in every if seed not in tally.seen)
     workers = [Worker(options, asked.limit) for _ in range(asked.jobs)]
@@ -239,7 +251,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--gradients", action="store_true")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--gradients", dest="kind", action="store_const", const="gradients", default="results")
+    which.add_argument("--tapes", dest="kind", action="store_const", const="tapes")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--count", type=int, default=1000, metavar="N")
@@ -251,15 +265,14 @@ def main() -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.worker:
-        work(asked.device, asked.gradients)
+        work(asked.device, asked.kind)
         return 0
     stop, begin = threading.Event(), time.monotonic()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     tally = noted(asked.into) if asked.into else Tally()
     run(asked, tally, stop)
-    kind = "gradients" if asked.gradients else "results"
-    print(f"{kind} on {asked.device}, {time.monotonic() - begin:.0f} s, {tally}", flush=True)
+    print(f"{asked.kind} on {asked.device}, {time.monotonic() - begin:.0f} s, {tally}", flush=True)
     return 1 if tally.failures else 0
 
 
