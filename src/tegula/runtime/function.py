@@ -86,7 +86,7 @@ class Function:
                 "the inputs of the function are the kernel's first parameters, its outputs the others",
             )
         for p, x in zip(parameters, inputs, strict=False):
-            if isinstance(x, array) and x.requires_grad:
+            if isinstance(x, array) and x.requires_grad and scalar_of(x.dtype).is_float:
                 raise LaunchError(
                     f"kernel {self.name}: argument '{p.name}' is a tg.array with a gradient, which would get none here",
                     "pass an array of the library that differentiates the function",
