@@ -68,6 +68,10 @@ REFUSED = {
     ),
     "rows that two lanes share": "if t < 30:\n    w = v[t // 8]\n    w[t % 4] = 1\n    o[t] = w[t % 8]",
     "a view of each lane": "if t < 8:\n    w = v[u]\n    w[t] = 1\n    o[t] = w[7 - t]",
+    "a swap by each of two": "q = t ^ 1\nif t < 30:\n    x = s[t]\n    s[q] = x",
+    "a swap by other distances": (
+        "if t < 16:\n    for k in range(1, 3):\n        q = t ^ k\n        if q > t:\n            s[q] = s[t]"
+    ),
     "a sum that wraps": "if t < 8:\n    s[(t + n) % 16] = 1\n    o[t] = s[t]",
 }
 
@@ -77,6 +81,10 @@ INDEPENDENT = {
     "row and column of the lane": "if t < 30:\n    v[t // 8, t % 8] = 3\n    o[t] = v[t // 8, t % 8]",
     "a row of each lane": "if t < 8:\n    w = v[t]\n    for q in range(8):\n        w[q] = w[7 - q] + q",
     "even and odd": "if t < 30:\n    s[2 * t] = 1\n    o[t] = s[2 * t + 1]",
+    "compare and swap": (
+        "k = 4\nwhile k > 0:\n    q = t ^ k\n    if q > t:\n        x = s[t]\n        y = s[q]\n        if x < y:\n"
+        "            s[t] = y\n            s[q] = x\n    k //= 2"
+    ),
     "one lane": "if t == n:\n    for q in range(8):\n        s[q + 1] = s[q] + s[0]",
     "the same iteration alone": "for r in range(u):\n    s[r] = 7",
     "from the end": "if t < 9:\n    s[t - 1] = s[t - 1] + 1",

@@ -114,6 +114,7 @@ class Independence:
         (first, inside), (second, other) = scope.a.place(*_element(a)), scope.b.place(*_element(b))
         same = [plus(x, y, -1) for x, y in zip(first, second, strict=True)]
         same += self._same_component(a, b, scope)
+        same += list(scope.mutual(same))
         if impossible(same, ()):
             return True
         rest = [*more, *inside, *other, *scope.a.guards(a.op), *scope.b.guards(b.op)]

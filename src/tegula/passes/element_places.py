@@ -47,6 +47,7 @@ class Scope:
         self.region, self.together = region, together
         self.known, self.ranges = known, ranges
         self.facts: dict[Atom, Facts] = {}
+        self.exchanges: dict[Atom, tuple[Side, Value, Value]] = {}
         self.stable_values: dict[Value, bool] = {}
         self.a, self.b = Side(self, "a"), Side(self, "b")
 
@@ -96,6 +97,22 @@ class Scope:
             some = [*facts.equal, *facts.nonnegative, *(f for _, forms in facts.cases for f in forms)]
             queue += [other for terms, _ in some for other in terms]
         return list(found.values())
+
+    def mutual(self, equal: Sequence[Form]) -> Iterator[Form]:
+        """What is 0 too where an equation says that `x ^ y` of one lane is x of the other, with the same y: the other's
+        `x ^ y` is this one's x. And where both have the same `x ^ y`, they have the same x."""
+        for terms, number in equal:
+            for atom in terms:
+                if atom not in self.exchanges or abs(terms[atom]) != 1:
+                    continue
+                side, value, x = self.exchanges[atom]
+                other = self.b if side is self.a else self.a
+                rest = {k: n for k, n in terms.items() if k != atom}, number
+                equals = times(rest, -terms[atom])
+                if equals == other.form(x):
+                    yield plus(other.form(value), side.form(x), -1)
+                if equals == other.form(value):
+                    yield plus(other.form(x), side.form(x), -1)
 
     def possible_cases(self, facts: Sequence[Facts]) -> Iterator[list[Form]]:
         """What holds in each combination of cases, as forms that are 0 or more."""
@@ -280,6 +297,8 @@ class Side:
             return self._wrapping(value, times(of, by), (low * by, high * by))
         if isinstance(op, S.Min | S.Max):
             return self._extreme(value, op)
+        if isinstance(op, S.Xor):
+            return self._exchanged(value, op)
         return self._part(op, fixed[-1])
 
     def _sum(self, op: TileOp) -> Form:
@@ -332,6 +351,16 @@ class Side:
         for v in op.operands:
             self.scope.facts[atom].nonnegative.append(times(plus(made, self.form(v), -1), sign))
         return made
+
+    def _exchanged(self, value: Value, op: S.Xor) -> Form | None:
+        """`x ^ y` with one y for both lanes."""
+        for x, y in (op.operands, reversed(op.operands)):
+            if self.scope.common(y) and not self.scope.common(x):
+                made = self._opaque(value, self.scope.ranges.of(value))
+                (atom,) = made[0]
+                self.scope.exchanges[atom] = self, value, x
+                return made
+        return None
 
     def _part(self, op: TileOp, by: int | None) -> Form | None:
         """The quotient, rounded down, or the remainder of a division by a constant."""

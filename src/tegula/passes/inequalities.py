@@ -71,14 +71,13 @@ def _without(atom: Atom, equation: Form, form: Form) -> Form:
 def _contradict(forms: Iterable[Form]) -> bool:
     left = _tightened(forms)
     while left is not None:
-        atoms = {atom for terms in left for atom, _ in terms}
-        if not atoms:
+        counts: dict[Atom, list[int]] = {}
+        for terms, _ in left:
+            for atom, n in terms.items():
+                counts.setdefault(atom, [0, 0])[n > 0] += 1
+        if not counts:
             return False
-        counts = {atom: [0, 0] for atom in atoms}
-        for terms in left:
-            for atom, n in terms:
-                counts[atom][n > 0] += 1
-        atom = min(atoms, key=lambda atom: counts[atom][0] * counts[atom][1] - sum(counts[atom]))
+        atom = min(counts, key=lambda atom: counts[atom][0] * counts[atom][1] - sum(counts[atom]))
         if counts[atom][0] * counts[atom][1] > MOST:
             return False
         left = _tightened(_eliminated(atom, left))
@@ -87,30 +86,28 @@ def _contradict(forms: Iterable[Form]) -> bool:
     return True
 
 
-Kept = dict[frozenset[tuple[Atom, int]], int]
-"""The constants of inequalities, by their terms."""
-
-
-def _tightened(forms: Iterable[Form]) -> Kept | None:
-    """Of inequalities with the same terms, the one that says most; None where one of them never holds."""
-    kept: Kept = {}
+def _tightened(forms: Iterable[Form]) -> list[Form] | None:
+    """Of inequalities with the same terms, the one that says most; None where one of them never holds. Their order is
+    that in which they came, so that answers are the same in every process."""
+    kept: dict[frozenset[tuple[Atom, int]], Form] = {}
     for terms, number in forms:
         if not terms:
             if number < 0:
                 return None
             continue
         factor = gcd(*terms.values())
-        key = frozenset((atom, n // factor) for atom, n in terms.items())
-        kept[key] = min(kept.get(key, number // factor), number // factor)
-    return kept
+        divided = {atom: n // factor for atom, n in terms.items()}
+        key, number = frozenset(divided.items()), number // factor
+        if key not in kept or number < kept[key][1]:
+            kept[key] = divided, number
+    return list(kept.values())
 
 
-def _eliminated(atom: Atom, kept: Kept) -> Iterable[Form]:
+def _eliminated(atom: Atom, forms: Iterable[Form]) -> Iterable[Form]:
     """What follows of the inequalities for the other variables."""
     lower: list[Form] = []
     upper: list[Form] = []
-    for terms, number in kept.items():
-        form = dict(terms), number
+    for form in forms:
         n = form[0].get(atom, 0)
         if not n:
             yield form

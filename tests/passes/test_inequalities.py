@@ -1,0 +1,49 @@
+"""Linear equations and inequalities of integers, against all small numbers."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+import pytest
+
+from tegula.passes.inequalities import Form, below, constant, impossible, plus, times
+
+NUMBERS = range(-3, 5)
+
+
+def value(form: Form, at: dict[str, int]) -> int:
+    return form[1] + sum(n * at[str(atom)] for atom, n in form[0].items())
+
+
+def some_form(random: Random) -> Form:
+    terms = {atom: random.choice([-4, -2, -1, 1, 1, 2, 3]) for atom in "ijm" if random.random() < 0.7}
+    return terms, random.randint(-6, 6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_small_numbers_solve_is_never_impossible(seed: int) -> None:
+    random, proved = Random(seed), 0
+    points = [dict(zip("ijm", numbers, strict=True)) for numbers in product(NUMBERS, repeat=3)]
+    ends: list[Form] = [
+        form for atom in "ijm" for form in (({atom: 1}, -NUMBERS[0]), ({atom: -1}, NUMBERS[-1]))
+    ]
+    for _ in range(60):
+        equal = [some_form(random) for _ in range(random.randint(0, 2))]
+        rest = [some_form(random) for _ in range(random.randint(0, 3))]
+        solved = any(
+            all(value(f, p) == 0 for f in equal) and all(value(f, p) >= 0 for f in rest) for p in points
+        )
+        answer = impossible(equal, [*rest, *ends])
+        assert not (solved and answer), (equal, rest)
+        proved += answer
+    assert proved > 10
+
+
+def test_strides_tell_places_apart() -> None:
+    i: Form = {"i": 1}, 0
+    j: Form = {"j": 1}, 0
+    lanes = [form for x in (i, j) for form in (x, below(x, constant(32)))]
+    for stride, apart in ((32, True), (33, True), (31, False)):
+        moved = plus(plus(i, j, -1), times(({"m": 1}, 0), stride))
+        assert impossible([moved], [*lanes, below(i, j)]) == apart
