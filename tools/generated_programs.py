@@ -1,8 +1,9 @@
 """Run generated programs by the thousand, on any device: results against the interpreter, or gradients against finite
-differences and derivatives in forward mode; every second one has kinks, and only the latter.
+differences and derivatives in forward mode; every second one has kinks, and only the latter. Or, with `--order`, the
+order of accesses to elements of tiles, against a model of it, also lowered to the threads of a GPU block.
 
-Usage: python tools/generated_programs.py [--gradients | --tapes] [--device cuda:0] [--first SEED] [--count N]
-                                          [--jobs N] [--seconds N] [--limit N] [--every N] [--into FILE]
+Usage: python tools/generated_programs.py [--gradients | --tapes | --order] [--device cuda:0] [--first SEED]
+                                          [--count N] [--jobs N] [--seconds N] [--limit N] [--every N] [--into FILE]
 
 Programs are made from their seeds. Each worker is a process of its own, and another takes its place after a program at
 which it failed, died, or worked for more than `--limit` seconds: a fault ends a process's use of a GPU. Prints failures
@@ -81,17 +82,35 @@ def outcome_of_tape(seed: int) -> str:
     return f"failed: {end}\n{program}" if end.startswith("wrong") else end.split(":")[0].split(" ")[0]
 
 
-KINDS = {"results": outcome_of_program, "gradients": outcome_of_gradient, "tapes": outcome_of_tape}
+def outcome_of_order(seed: int) -> str:
+    """ "ran", "refused" where no point orders what must be, or how it failed."""
+    from lane_programs import LaneProgram
+    from run_lane_program import compare_with_model
+
+    program = LaneProgram(seed)
+    try:
+        return compare_with_model(program)
+    except Exception as error:
+        return f"failed: {type(error).__name__} {error}\n{program}"
+
+
+OUTCOMES = {
+    "results": outcome_of_program,
+    "gradients": outcome_of_gradient,
+    "tapes": outcome_of_tape,
+    "order": outcome_of_order,
+}
 
 
 def work(device: str, kind: str) -> None:
     """Answer each seed that comes with its outcome."""
-    for folder in ("tests/semantics", "tests/generated" if kind == "results" else "tests/gradients", "src"):
+    own = "tests/gradients" if kind in ("gradients", "tapes") else "tests/generated"
+    for folder in ("tests/semantics", own, "src"):
         sys.path.insert(0, str(ROOT / folder))
     import tegula as tg
 
     tg.config.cache_kernels = False
-    run = KINDS[kind]
+    run = OUTCOMES[kind]
     # What programs leave behind is collected after some of them, and not while one of them is compiled.
     gc.freeze()
     gc.disable()
@@ -223,7 +242,7 @@ def employ(seeds: Iterator[int], tally: Tally, worker: Worker, stop: threading.E
 def run(asked: argparse.Namespace, tally: Tally, stop: threading.Event) -> None:
     """Have all programs run, and say from time to time how far it has come."""
     begin = time.monotonic()
-    options = ["--device", asked.device, *([f"--{asked.kind}"] if asked.kind != "results" else [])]
+    options = ["--device", asked.device, *([] if asked.kind == "results" else [f"--{asked.kind}"])]
     every = range(asked.first, asked.first + asked.count)
     seeds = (seed for seed in every if seed not in tally.seen)
     workers = [Worker(options, asked.limit) for _ in range(asked.jobs)]
@@ -252,8 +271,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--gradients", dest="kind", action="store_const", const="gradients", default="results")
-    which.add_argument("--tapes", dest="kind", action="store_const", const="tapes")
+    which.set_defaults(kind="results")
+    for kind in ("gradients", "tapes", "order"):
+        which.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--first", type=int, default=0, metavar="SEED")
     parser.add_argument("--count", type=int, default=1000, metavar="N")

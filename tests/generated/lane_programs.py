@@ -102,6 +102,10 @@ class LaneProgram:
             f"tg.min(t + {c}, {c + 7})",
         )
 
+    def offset(self) -> str:
+        k, c = self.number(), self.random.choice([0, 1, 3, 8])
+        return self.pick("t", "u", f"t + {k}", f"{c}", k, f"t // {c + 1}", f"8 - t % {c + 1}", f"{k} * 2")
+
     def element(self) -> str:
         if self.planes and self.random.random() < 0.3:
             row, column = self.pick("u", "t % 6", "t // 8", self.number()), self.pick("t % 8", "u", "0")
@@ -173,7 +177,7 @@ class LaneProgram:
         start, step = self.random.choice([0, 1, 8]), self.random.choice([1, 1, 2, -1])
         part = f"{of}[{start}::{step}]" if step > 0 else f"{of}[{SIZE - 1 - start}::-1]"
         if self.random.random() < 0.4:
-            part = f"tg.tile_view({of}, offset={self.index()}, shape={self.random.choice([8, 40])})"
+            part = f"tg.tile_view({of}, offset={self.offset()}, shape={self.random.choice([8, 40])})"
         elif self.planes and self.random.random() < 0.6:
             part = f"{self.pick(*self.planes)}[{self.pick('u', 't // 8', self.number(), self.number())}]"
         self.add(f"{name} = {part}")

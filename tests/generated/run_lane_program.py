@@ -1,0 +1,35 @@
+"""Running a generated program about the order of accesses: in the interpreter, on a device, and lowered to the threads
+of a GPU block, against the model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from agreement import agree, codes
+from lane_programs import LaneProgram
+
+import tegula as tg
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "gpu_lowering"))
+from lowering import Launch, lowered, run_lowered
+
+REFUSED = {"unordered-access", "divergent-cooperative-op", "merged-shared-tiles"}
+"""No point where the lanes meet for an order, or for a copy of a view that a loop hands on."""
+
+
+def compare_with_model(program: LaneProgram) -> str:
+    """ "ran", or "refused"; AssertionError or DataRace for what is wrong."""
+    kernel = program.build()
+    try:
+        got, _ = agree(kernel, program.arguments(), 1, program.lanes, tiled=True)
+    except tg.CompileError as error:
+        if codes(error) <= REFUSED:
+            return "refused"
+        raise
+    np.testing.assert_array_equal(got, program.want)
+    launch = Launch(kernel, program.arguments(), (1, program.lanes), program.lanes)
+    args, _ = run_lowered(*lowered(launch), launch)
+    np.testing.assert_array_equal(args[0], program.want)
+    return "ran"
