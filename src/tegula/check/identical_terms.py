@@ -1,8 +1,8 @@
 """Whether roles compute what decides about their schedule in one way.
 
-Launches are explored, and from those few all others are judged. That is a proof where nothing can tell roles apart in a
-launch that was not explored: where the terms of their stages, phases, trip counts and conditions are the same, letter by
-letter, and so short that both wrap alike."""
+Launches are explored, and from those few all others are judged. That is a proof where nothing can tell roles apart in
+a launch that was not explored: where the terms of their stages, phases, trip counts and conditions are the same, letter
+by letter, and so short that both wrap alike."""
 
 from __future__ import annotations
 

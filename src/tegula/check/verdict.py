@@ -46,7 +46,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`status`: "proved", "explored: N launches" (all of them right), "refuted" or "unproved". Of the last two: `kind` of fault, `message`, `loc` and `help`;
+    """`status`: "proved", "explored: N launches" (all of them right), "refuted" or "unproved". Of the last two: `kind`
+    of fault, `message`, `loc` and `help`;
     `places`: the other ops involved, with what they have to do with it. A refuted schedule has a counterexample:
     `steps`, in order, under the launch values `launch`. `explored`: how many launches were unrolled, and how many ops
     of roles in all. `automatic`: the roles that the compiler made, or why it made none. `bounded`: whether

@@ -6,7 +6,7 @@ roles."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tegula.ir import Builder, Kernel, Op, Region, Value
 from tegula.layout import wgmma_share
@@ -19,7 +19,7 @@ from tegula.passes.bulk_access import may_swizzle
 from tegula.passes.byte_operands import from_bytes, swizzle_source, turn_first
 from tegula.passes.form_rings import is_by_hand, is_stage
 from tegula.passes.groups import group_of, role_of
-from tegula.passes.product_terms import stored_terms
+from tegula.passes.product_terms import stored_terms, widened_terms
 from tegula.passes.promote_buffers import root
 from tegula.passes.stage_operands import (
     ANY_ORDER,
@@ -31,7 +31,12 @@ from tegula.passes.stage_operands import (
 )
 from tegula.rewrite import replace, uses, walk_regions
 from tegula.target import CudaTarget
-from tegula.types import BufType, PipeType, TileType, scalar_of
+from tegula.types import BufType, PipeType, TileType, element_bytes, float32, scalar_of
+
+DECLINED = "declined"
+"""The attribute of a product that says why warp groups do not do it as one."""
+NO_ROOM = "would need a stage of its own, for which there is no room in shared memory"
+SIDES = ("left", "right")
 
 
 def keep_operands(kernel: Kernel, target: CudaTarget, threads: int) -> None:
@@ -58,7 +63,7 @@ def _keeps(op: Op, k: int, threads: int) -> bool:
     """Whether tensor cores can take operand k from registers."""
     terms = stored_terms(op)
     narrow = terms is not None and terms.bits == ANY_ORDER
-    return narrow and _shape_fits(op, threads, k == 1) and _rows_fit(op, threads, k == 1)
+    return narrow and not _misfit(op, threads, k == 1) and _rows_fit(op, threads, k == 1)
 
 
 def _popped(tile: Value) -> bool:
@@ -75,9 +80,15 @@ def select_products(kernel: Kernel, target: CudaTarget, threads: int) -> None:
     """Mark the products, attribute `unit`, and the pipes whose stages they read, attribute `swizzled`, which only such
     products may multiply from. Where the left operand was to stay in registers in vain, it goes to shared memory. Pipes
     of float32 that only products of tf32 read hold rounded numbers, attribute `rounds`. Products that cannot be left in
-    flight get the attribute `at_once`."""
+    flight get the attribute `at_once`; those that warp groups do not do as one say why, attribute `declined`."""
     products = [op for op in kernel.walk() if isinstance(op, SharedProduct | RegisterProduct)]
-    found = [op for op in products if target.tensor_cores == "wgmma" and _shape_fits(op, threads)]
+    found: list[Op] = []
+    for op in products:
+        why = _misfit(op, threads) if target.tensor_cores == "wgmma" else f"{target.arch} has none"
+        if why:
+            op.attrs[DECLINED] = why
+        else:
+            found.append(op)
     chosen, staged = _chosen(kernel, products, found, with_stages=True)
     if staged and not stages_fit(kernel, target, list(staged.values())):
         chosen, staged = _chosen(kernel, products, found, with_stages=False)
@@ -112,22 +123,35 @@ def _chosen(
     multiply from keeps its order."""
     others, in_parts = _read_otherwise(kernel), _used_in_parts(kernel)
     chosen = dict.fromkeys(found)
-    possible: dict[tuple[Op, int], Place] = {}
-    for op, k in _in_shared_memory(chosen) if with_stages else ():
-        place = possible_stage(op, k)
-        if place is not None:
-            possible[op, k] = place
+    possible = {(op, k): possible_stage(op, k) for op, k in _in_shared_memory(chosen)}
     while True:
-        refused = {pipe_of(v) for op in products if op not in chosen for v in op.operands[:2]} | in_parts
-        staged = {
-            (op, k): possible.get((op, k))
-            for op, k in _in_shared_memory(chosen)
-            if not _reads_in_place(op, k, others) or pipe_of(op.operands[k]) in refused
-        }
-        left = {op: None for op in chosen if all(staged.get((op, k), True) for k in (0, 1))}
+        refused = {pipe_of(v): op for op in products if op not in chosen for v in op.operands[:2]} | in_parts
+        places: dict[tuple[Op, int], Place] = {}
+        left = dict(chosen)
+        for op, k in _in_shared_memory(chosen):
+            why = _unreadable(op, k, others) or _kept(op.operands[k], refused, in_parts)
+            if not why:
+                continue
+            place = possible[op, k] if with_stages else NO_ROOM
+            if isinstance(place, Place):
+                places[op, k] = place
+                continue
+            left.pop(op, None)
+            op.attrs[DECLINED] = f"the {SIDES[k]} operand {why}, and it {place}"
         if left == chosen:
-            return chosen, {key: place for key, place in staged.items() if place is not None}
+            return chosen, places
         chosen = left
+
+
+def _kept(operand: Value, refused: Mapping[Value | None, Op], in_parts: Mapping[Value | None, Op]) -> str:
+    """Why a stage has to lie in the order that its rows have; empty where it need not."""
+    pipe = pipe_of(operand)
+    by = refused.get(pipe)
+    if by is None:
+        return ""
+    if pipe in in_parts:
+        return f"lies in a ring of which parts are accessed by themselves (line {by.loc.line})"
+    return f"lies in a pipe that a product reads which warp groups do not do as one (line {by.loc.line})"
 
 
 def _in_shared_memory(products: Iterable[Op]) -> list[tuple[Op, int]]:
@@ -135,15 +159,22 @@ def _in_shared_memory(products: Iterable[Op]) -> list[tuple[Op, int]]:
     return [(op, k) for op in products for k in (0, 1) if isinstance(op.operands[k].type, BufType)]
 
 
-def _reads_in_place(op: Op, k: int, others: set[Value | None]) -> bool:
-    """Whether an operand lies in a pipe as the instructions read it, or can. `others`: the pipes whose tiles are read
-    otherwise too, which keep what is rounded for products."""
+def _unreadable(op: Op, k: int, others: set[Value | None]) -> str:
+    """Why an operand does not lie in a pipe as the instructions read it, and cannot; empty if it does. `others`: the
+    pipes whose tiles are read otherwise too, which keep what is rounded for products."""
     pipe, terms = pipe_of(op.operands[k]), stored_terms(op)
-    if pipe is None or terms is None or not may_swizzle(_stage(pipe)):
-        return False
+    if pipe is None:
+        part = isinstance(op.operands[k].type, BufType) and is_by_hand(root(op.operands[k]))
+        return "is a part of a stage" if part else "is not a tile of a pipe"
+    assert terms is not None
+    stage = _stage(pipe)
+    if not may_swizzle(stage):
+        return f"has stages with rows of {stage.shape[-1] * element_bytes(stage.dtype)} bytes"
     if terms.left == "tf32" and pipe in others:
-        return False
-    return terms.bits == ANY_ORDER or is_transpose(op.operands[k]) == (k == 1)
+        return "is rounded to tf32, and its tiles are read otherwise too"
+    if terms.bits != ANY_ORDER and is_transpose(op.operands[k]) != (k == 1):
+        return f"of {8 * element_bytes(stage.dtype)} bits does not have K along its rows"
+    return ""
 
 
 def _complete(kernel: Kernel, products: Sequence[Op]) -> None:
@@ -181,16 +212,16 @@ def _through_memory(op: Op) -> None:
     region.ops[at : at + 1] = made.ops
 
 
-def _used_in_parts(kernel: Kernel) -> set[Value | None]:
-    """The rings of which some access is of less, or of other dimensions, than a whole stage or its transpose. The
-    stages of swizzled ones have no such parts that copies reach."""
-    found: set[Value | None] = set()
+def _used_in_parts(kernel: Kernel) -> dict[Value | None, Op]:
+    """The rings of which some access is of less, or of other dimensions, than a whole stage or its transpose; the first
+    such access. The stages of swizzled ones have no such parts that copies reach."""
+    found: dict[Value | None, Op] = {}
     for op in kernel.walk():
         if isinstance(op, BufView | BufReshape):
             continue
         for v in op.operands:
             if isinstance(v.type, BufType) and is_by_hand(root(v)) and pipe_of(v) is None:
-                found.add(root(v))
+                found.setdefault(root(v), op)
     return found
 
 
@@ -221,18 +252,52 @@ def _read_otherwise(kernel: Kernel) -> set[Value | None]:
     return found
 
 
-def _shape_fits(op: Op, threads: int, turned: bool | None = None) -> bool:
-    """`turned`: whether the product is done as the transposed one."""
+def _misfit(op: Op, threads: int, turned: bool | None = None) -> str:
+    """Why the types and the shape of a product do not fit warp groups; empty where they do. `turned`: whether the
+    product is done as the transposed one."""
     if turned is None:
         turned = isinstance(op, RegisterProduct) and op.held == 1
-    a, out, terms = op.operands[0].type, op.result.type, stored_terms(op)
-    assert isinstance(a, BufType | TileType) and isinstance(out, TileType)
+    a, b, out, terms = op.operands[0].type, op.operands[1].type, op.result.type, stored_terms(op)
+    assert (
+        isinstance(a, BufType | TileType) and isinstance(b, BufType | TileType) and isinstance(out, TileType)
+    )
     groups = group_of(op, threads).warp_groups
-    if not groups or terms is None:
-        return False
+    if not groups:
+        return "its threads are no whole warp groups"
+    if terms is None:
+        tf32 = ' (precision="tf32" would do)' if a.dtype == b.dtype == out.dtype == float32 else ""
+        return f"they do not multiply {a.dtype} by {b.dtype} into {out.dtype}{tf32}"
     rows, columns = out.shape[::-1] if turned else out.shape
     down, across, high, wide = wgmma_share((rows, columns), groups)
-    return (64 * high * down, 8 * wide * across) == (rows, columns) and a.shape[1] % terms.depth == 0
+    if (64 * high * down, 8 * wide * across) != (rows, columns):
+        return f"{rows} rows and {columns} columns are not made of 64 by 8 for each of {counted(groups)}"
+    if a.shape[1] % terms.depth:
+        return f"K is {a.shape[1]}, and not a multiple of {terms.depth}"
+    return ""
+
+
+def counted(groups: int) -> str:
+    return "1 warp group" if groups == 1 else f"{groups} warp groups"
+
+
+def explain_products(kernel: Kernel) -> list[str]:
+    """The products of a kernel for people: the line of each, what multiplies, and why that is not a warp group."""
+    lines: list[str] = []
+    for op in kernel.walk():
+        if not isinstance(op, SharedProduct | RegisterProduct):
+            continue
+        unit = (
+            "tensor cores of warps (mma.sync)"
+            if widened_terms(op) is not None
+            else "multiply-adds of threads"
+        )
+        if op.attrs.get("unit") == "wgmma":
+            said = "tensor cores of warp groups (wgmma)"
+        else:
+            why = op.attrs.get(DECLINED, "")
+            said = f"{unit}; not those of warp groups: {why}" if why else unit
+        lines.append(f"  line {op.loc.line}: {said}")
+    return (["matmuls:"] if lines else []) + list(dict.fromkeys(lines))
 
 
 def _narrows(op: Op) -> bool:

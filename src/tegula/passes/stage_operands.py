@@ -26,6 +26,7 @@ from tegula.types import BufType, PipeType, TileType, element_bytes, int32
 
 ANY_ORDER = 16
 """Bits of the elements that tensor cores read from stages with K along the rows or along the columns."""
+SWIZZLED_BYTES = "32, 64 and multiples of 128"
 RESERVED = 32 << 10
 """Bytes of shared memory that may be asked for later: for stores, and to exchange elements."""
 
@@ -44,18 +45,23 @@ class Place:
         return self.shape[0] * self.shape[1] * element_bytes(_type(self.product, self.position).dtype)
 
 
-def possible_stage(product: Op, position: int) -> Place | None:
-    """A stage for an operand in shared memory; None where none has rows that can be swizzled, outside roles, and for
-    parts of rings that are used by hand, whose copies would not wait for the threads that read them."""
+def possible_stage(product: Op, position: int) -> Place | str:
+    """A stage for an operand in shared memory. Or why there is none: where no rows can be swizzled, outside roles, and
+    for parts of rings that are used by hand, whose copies would not wait for the threads that read them."""
     terms = stored_terms(product)
-    if terms is None or role_of(product) is None or is_by_hand(root(product.operands[position])):
-        return None
+    if terms is None:
+        return "tensor cores have no such types"
+    if role_of(product) is None:
+        return "is not in a role, where it could be copied to a swizzled stage"
+    if is_by_hand(root(product.operands[position])):
+        return "is in a ring that is used by hand, from which nothing is copied"
     t = _type(product, position)
     for turned in _orders(product, position, terms):
         shape = (t.shape[1], t.shape[0]) if turned else (t.shape[0], t.shape[1])
         if may_swizzle(BufType(t.dtype, shape, "shared")):
             return Place(product, position, shape, turned)
-    return None
+    row = t.shape[1] * element_bytes(t.dtype)
+    return f"has rows of {row} bytes, where {SWIZZLED_BYTES} can be swizzled"
 
 
 def _orders(product: Op, position: int, terms: Terms) -> Iterator[bool]:

@@ -14,6 +14,7 @@ from tegula.ir import Kernel as KernelIR
 from tegula.ops.base import TileOp
 from tegula.ops.roles import WARP, PipeNew, Roles, block_threads, ends, pipe_type
 from tegula.passes.pipeline import for_cpu, prepare
+from tegula.passes.select_products import explain_products
 from tegula.passes.uniform_operands import group_operands, view_index
 from tegula.passes.uniformity import analyse
 from tegula.runtime.automatic import build
@@ -73,6 +74,7 @@ class CudaInspection:
     made: Cubin
     schedule: str
     verdict: Verdict
+    products: list[str]
 
     def assembly(self) -> str:
         """PTX."""
@@ -89,6 +91,7 @@ class CudaInspection:
         made = self.machine_code()
         lines = [f"{self.kernel.name}: {self.wanted.launch}", f"target: {self.target.key}"]
         lines += [*_arguments(self.kernel, self.wanted), f"automatic schedule: {self.schedule}", *self.roles]
+        lines += self.products
         launches, steps = self.verdict.explored
         if not self.verdict.passed:
             lines.append(f"schedule: not proved; {launches} launches were explored, {steps} steps of roles")
@@ -134,10 +137,12 @@ def inspect_for_gpu(
     kernel: Kernel, wanted: Specialisation, ir: KernelIR, target: CudaTarget, stages: dict[str, str]
 ) -> CudaInspection:
     """The form as it runs on a GPU, of its prepared IR, which is changed; what each step makes is added to `stages`."""
-    roles, of_first = list[str](), explain_operands(ir)
+    roles, products, of_first = list[str](), list[str](), explain_operands(ir)
 
     def keep(name: str, kernel: KernelIR) -> None:
         stages[name] = print_kernel(kernel)
+        if name == "lower_pipes":
+            products[:] = explain_products(kernel)
         if name in ("specialise", "combine_blocks"):
             roles[:] = explain_roles(kernel)
 
@@ -152,6 +157,7 @@ def inspect_for_gpu(
         built.made,
         str(built.schedule),
         built.verdict,
+        products,
     )
 
 

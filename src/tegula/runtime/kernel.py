@@ -168,8 +168,8 @@ class Kernel(KernelDef):
         return self._inspect_for_gpu().machine_code().sass()
 
     def explain(self) -> str:
-        """How the form compiled last runs: launch class, arguments, lane loops, memory of each tile; for a GPU threads,
-        shared memory and registers."""
+        """How the form compiled last runs: launch class, arguments, lane loops, memory of each tile; for a GPU
+        threads, shared memory, registers, and what does each matmul and why warp groups do not do it as one."""
         return self._inspect().text()
 
     def check(self, *types: Any, block_dim: int | None = None, target: str = "sm_90a") -> Verdict:
