@@ -36,6 +36,7 @@ from tegula.ops.debug import PrintTile
 from tegula.ops.lane import Lanes, LaneUniform, Tid, TileFromLanes, TileFromThread, TileToLanes
 from tegula.ops.linear import TileMatmul
 from tegula.ops.roles import PipeLoad, PipeNew, PipePop, PipePush, PipeRelease, Roles
+from tegula.ops.scan import TileScan
 from tegula.ops.schedule import (
     BulkCommit,
     BulkLoad,
@@ -62,7 +63,6 @@ from tegula.ops.tile import (
     TilePermute,
     TileReduce,
     TileReshape,
-    TileScan,
     TileSlice,
     TileStore,
 )

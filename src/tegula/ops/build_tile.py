@@ -28,6 +28,7 @@ from tegula.ops.convert import convert
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import TileFromLanes, TileFromThread, TileToLanes
 from tegula.ops.linear import TileMatmul, TileMatmulWait, scaled
+from tegula.ops.scan import TileScan
 from tegula.ops.tile import (
     TileArange,
     TileArgReduce,
@@ -38,7 +39,6 @@ from tegula.ops.tile import (
     TilePermute,
     TileReduce,
     TileReshape,
-    TileScan,
     TileSlice,
     TileStore,
     check_shape,

@@ -28,6 +28,7 @@ from tegula.ops.group import (
 )
 from tegula.ops.lane import LaneUniform, TileFromThread
 from tegula.ops.linear import TileMatmul, TileMatmulWait
+from tegula.ops.scan import TileScan
 from tegula.ops.stack import StackPop, StackPush
 from tegula.ops.tile import (
     TileArange,
@@ -38,7 +39,6 @@ from tegula.ops.tile import (
     TileGather,
     TilePermute,
     TileReshape,
-    TileScan,
     TileSlice,
 )
 from tegula.passes.groups import group_of
