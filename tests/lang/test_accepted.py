@@ -100,7 +100,10 @@ def test_entries_that_make_no_square_matrix() -> None:
         ("tg.matrix(1.0, shape=(2, 0))", "1 or more rows"),
         ("tg.tile_arange(4, dtype=bool)", "requires a numeric scalar dtype"),
         ("tg.tile_arange(0, 1, 0.25, dtype=int)", "cannot count"),
-        ("tg.tile_squeeze(tg.tile_zeros((1, 4)), axis=7)", "axis 7 is out of bounds for tile with 2 dimensions"),
+        (
+            "tg.tile_squeeze(tg.tile_zeros((1, 4)), axis=7)",
+            "axis 7 is out of bounds for tile with 2 dimensions",
+        ),
         ("tg.tile_squeeze(tg.tile_zeros((1, 4)), axis=1)", "has length 4"),
         ("tg.tile_from_thread(4, 1.0, -1)", "has no thread -1"),
         ("tg.where(tg.tile_ones(4), 1.0, 2.0)", "condition of where is float32"),

@@ -75,7 +75,9 @@ def stored(b: OpBuilder, tile: Value, storage: Operand) -> Value:
     """Remember the storage that the user declared for a new tile."""
     if storage not in STORAGES:
         help = "leave it out to let the compiler choose"
-        raise TypeRule(f"storage must be 'register' or 'shared', got {operand_text(storage)}", help, "OutOfRange")
+        raise TypeRule(
+            f"storage must be 'register' or 'shared', got {operand_text(storage)}", help, "OutOfRange"
+        )
     b.storage[tile] = storage
     return tile
 

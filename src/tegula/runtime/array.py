@@ -744,7 +744,7 @@ def clone(source: array, device: Device | str | None = None, requires_grad: bool
     """A packed copy, on the same device by default. On a tape gradients flow through it, unless `requires_grad` is
     False: then its elements are constant."""
     made = empty_like(source, device, requires_grad)
-    _copied(made._data, made.device, source._data, source.device, str(scalar_of(made.dtype)))
+    _copied(made._data, made.device, source._data, source.device)
     if requires_grad is False:
         made.requires_grad = False
     if recording.on:
