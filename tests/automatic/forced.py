@@ -60,7 +60,8 @@ def on_cpu(kernel: Kernel, launch: Launch) -> list[Any]:
     """The arguments after a run of a rewritten kernel whose blocks are not persistent, as machine code."""
     target = get_target()
     code = lower_kernel(kernel, for_cpu(kernel), target, False)
-    made = {"scratch": code.scratch.total, "sites": [site_to_json(s) for s in code.sites], "writes": []}
+    sites = [site_to_json(s) for s in code.sites]
+    made = {"scratch": code.scratch.total, "sites": sites, "writes": [], "numbered": False}
     compiled = Compiled(kernel, Entry(made, compile_object(code.text, target)), False)
     arguments = list(launch.arguments())
     shape = plan(launch.dims, launch.block_dim)

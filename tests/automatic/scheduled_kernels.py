@@ -74,6 +74,17 @@ def matmul_pipelined(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[bf1
     tg.tile_store(C, tg.tile_astype(acc, bf16), offset=(i * TILE_M, j * TILE_N))
 
 
+@tg.kernel
+def stepped(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float], first: int, last: int, step: int):
+    i, j = tg.tid()
+    sum = tg.tile_zeros(shape=(TILE_M, TILE_N), dtype=tg.float32)
+    for k in range(first, last, step):
+        a = tg.tile_load(A, shape=(TILE_M, TILE_K), offset=(i * TILE_M, k * TILE_K))
+        b = tg.tile_load(B, shape=(TILE_K, TILE_N), offset=(k * TILE_K, j * TILE_N))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * TILE_M, j * TILE_N))
+
+
 @tg.func
 def relu(x: float):
     return tg.max(x, 0.0)
@@ -330,6 +341,10 @@ def gemm(
     return arguments
 
 
+def with_numbers(arrays: Callable[[], list[Any]], *numbers: int) -> Callable[[], list[Any]]:
+    return lambda: [*arrays(), *numbers]
+
+
 def arrays(*shapes: tuple[int, ...], out: Any = bf16) -> Callable[[], list[Any]]:
     """Arrays of small integers; the last one, of type `out`, is the result."""
 
@@ -370,4 +385,5 @@ LAUNCHES = [
     Launch(attention, heads(1, 128, 128, 128), (1, 1), exact=False),
     Launch(causal_attention, heads(2, 256, 256, 64), (2, 2), exact=False),
     Launch(left_transposed, gemm(128, 256, 256, out=float, turned="a"), (2, 2), 512),
+    Launch(stepped, with_numbers(gemm(128, 256, 320, out=float), 4, -1, -1), (1, 1)),
 ]

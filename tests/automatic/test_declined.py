@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from forced import HOPPER, prepared, rewritten
-from scheduled_kernels import Launch, gemm, integers, tile_gemm
+from forced import HOPPER, interpreted, prepared, rewritten
+from scheduled_kernels import Launch, gemm, integers, stepped, tile_gemm, with_numbers
 
 import tegula as tg
 from tegula.passes.specialise import Choice, specialise
@@ -155,3 +155,29 @@ def test_a_number_of_warp_groups_that_does_not_fit_is_declined() -> None:
     launch = Launch(tile_gemm, gemm(128, 256, 64, out=float), (1, 1))
     _, schedule = rewritten(launch, Choice(consumers=3))
     assert "consumers=3" in schedule.reason
+
+
+@tg.kernel
+def checked_blocks(A: tg.array2d[bf16], B: tg.array2d[bf16], C: tg.array2d[float]):
+    i, j = tg.tid()
+    assert i < C.shape[0]
+    sum = tg.tile_zeros(shape=(64, 64), dtype=tg.float32)
+    for k in range(A.shape[1] // 64):
+        a = tg.tile_load(A, shape=(64, 64), offset=(i * 64, k * 64))
+        b = tg.tile_load(B, shape=(64, 64), offset=(k * 64, j * 64))
+        tg.tile_matmul(a, b, sum)
+    tg.tile_store(C, sum, offset=(i * 64, j * 64))
+
+
+def test_reports_of_blocks_keep_one_role() -> None:
+    _, schedule = rewritten(Launch(checked_blocks, gemm(128, 128, 128, out=float), (2, 2)))
+    assert schedule.plan is None and "reports which lane and block" in schedule.reason
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_step_of_0_fails_the_launch_with_roles_too(persistent: bool) -> None:
+    launch = Launch(stepped, with_numbers(gemm(128, 256, 64, out=float), 0, 5, 0), (1, 1))
+    kernel, schedule = rewritten(launch, Choice(persistent=persistent))
+    assert schedule.plan is not None
+    with pytest.raises(tg.KernelAssertion, match="step of range"):
+        interpreted(kernel, launch)

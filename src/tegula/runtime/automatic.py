@@ -69,7 +69,7 @@ def checked(
         if spread.schedule.plan is None or verdict.passed:
             return spread, verdict
         reason = f"its roles do not pass the checker: {verdict.message}"
-        schedule = with_less(kernel, target, spread.schedule, reason)
+        schedule = with_less(kernel, target, spread.schedule, reason, walks=False)
 
 
 def accept(verdict: Verdict) -> None:

@@ -26,6 +26,7 @@ from tegula.passes.specialise.find_products import (
     pipe_load,
 )
 from tegula.passes.specialise.lane_code import check_lane_code
+from tegula.passes.specialise.launch_checks import take_launch_checks
 from tegula.passes.specialise.overlap_chains import Twins, overlap_chains
 from tegula.passes.specialise.plan import FETCH_REGISTERS, Choice, Plan, keep_converted, make_plan
 from tegula.passes.specialise.walk_blocks import walk_blocks
@@ -73,13 +74,20 @@ def specialise(kernel: Kernel, target: CudaTarget, choice: Choice | None = None)
         return Schedule(None, e.reason, e.loc)
 
 
-def with_less(kernel: Kernel, target: CudaTarget, schedule: Schedule, reason: str) -> Schedule:
-    """What to do with a kernel whose schedule will not do: the same without overlapping products, if there are, or none
-    for that reason. The kernel is as this schedule wants it."""
-    undone = schedule.undo(kernel, reason)
-    if schedule.plan is None or not schedule.plan.overlaps:
+def with_less(
+    kernel: Kernel, target: CudaTarget, schedule: Schedule, reason: str, walks: bool = True
+) -> Schedule:
+    """What to do with a kernel whose schedule will not do: the same without overlapping products, if there are, then,
+    if the blocks may be to blame for walking over tiles (not `walks`), with a block for each tile, or none for that
+    reason. The kernel is as this schedule wants it."""
+    undone, plan, chosen = schedule.undo(kernel, reason), schedule.plan, dict(kernel.schedule)
+    if plan is not None and not plan.overlaps and plan.persistent and not walks:
+        if chosen.get("persistent") is not None:
+            return undone
+        chosen["persistent"] = False
+    elif plan is None or not plan.overlaps:
         return undone
-    again = specialise(kernel, target, Choice(**kernel.schedule, overlap=False))
+    again = specialise(kernel, target, Choice(**chosen, overlap=False))
     return again if again.plan is not None else undone
 
 
@@ -88,6 +96,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
         raise Declined("specialize=False")
     if target.tensor_cores != "wgmma" or not target.bulk_copies:
         raise Declined(f"{target.arch} has no products of warp groups")
+    checks = take_launch_checks(kernel)
     check_lane_code(kernel)
     find_products(kernel)
     kernel.body.ops = _own(kernel)
@@ -101,7 +110,7 @@ def _specialise(kernel: Kernel, target: CudaTarget, choice: Choice) -> Plan:
     roles = _roles(kernel, target, list(pipes.values()))
     if plan.persistent:
         roles = [walk_blocks(kernel, role, plan.raster) for role in roles]
-    _put(kernel, list(pipes.values()), roles, plan)
+    _put(kernel, checks, list(pipes.values()), roles, plan)
     return replace(plan, overlaps=bool(twins))
 
 
@@ -174,14 +183,18 @@ def _pipe(item: Op, stages: int) -> PipeNew:
     return new
 
 
-def _put(kernel: Kernel, pipes: Sequence[Pipe], roles: Sequence[Region], plan: Plan) -> None:
-    """Pipes and roles in the place of the kernel's body, and releases of what is popped."""
+def _put(
+    kernel: Kernel, checks: Sequence[Op], pipes: Sequence[Pipe], roles: Sequence[Region], plan: Plan
+) -> None:
+    """Checks of the launch, pipes and roles in the place of the kernel's body, and releases of what is popped."""
     attrs = {
         "names": ("fetch", "multiply"),
         "warps": ((0, WARPS), (WARPS, plan.consumers * WARPS)),
         "registers": (FETCH_REGISTERS if plan.registers else 0, plan.registers),
     }
     body = Region()
+    for op in checks:
+        body.append(op)
     for p in pipes:
         assert isinstance(p.value.owner, Op)
         body.append(p.value.owner)
