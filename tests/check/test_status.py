@@ -30,9 +30,7 @@ def status(fills: str, pops: str, t: str = "int", on_fill: str = "", on_pop: str
     return found.status
 
 
-@pytest.mark.parametrize(
-    "rounds", ["n", "2, n", "n, 0, -1", "n + m", "n % 7", "x.shape[0]", "min(n, m)", "0, n, 2"]
-)
+@pytest.mark.parametrize("rounds", ["n", "n, 0, -1", "n % 7", "x.shape[0]", "min(n, m)"])
 def test_the_same_terms(rounds: str) -> None:
     assert status(rounds, rounds) == "proved"
 

@@ -50,8 +50,15 @@ UNITS = {
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("unit", UNITS)
-@pytest.mark.parametrize("factors", [(0.0, 3.0), (3.0, -0.0)], ids=str)
+@pytest.mark.parametrize(
+    ("unit", "factors"),
+    [
+        pytest.param("threads", (3.0, -0.0), marks=pytest.mark.slow),
+        ("warps", (0.0, 3.0)),
+        ("groups", (3.0, -0.0)),
+    ],
+    ids=str,
+)
 def test_zeros_known_at_run_time(unit: str, factors: tuple[float, float]) -> None:
     kernel, kind, instruction = UNITS[unit]
     kind = tg.zeros(1, dtype=tg.bfloat16).numpy().dtype if kind == "bfloat16" else kind
