@@ -130,12 +130,12 @@ class Independence:
         )
 
     def _same_component(self, a: Access, b: Access, scope: Scope) -> Iterator[Form]:
-        """Indices of components, where they are inside: outside, reading gives the last component."""
+        """Indices of components, if constant: those are inside, and outside reading would give the last component."""
         rank = len(buffer_type(a.buffer.type).shape)
-        extents = buffer_type(a.buffer.type).dtype
+        same_type = buffer_type(a.buffer.type).dtype == buffer_type(b.buffer.type).dtype
         for x, y in zip(a.index[rank:], b.index[len(buffer_type(b.buffer.type).shape) :], strict=False):
             bounds = [self.ranges.of(v) for v in (x, y)]
-            if extents is buffer_type(b.buffer.type).dtype and all(low == high for low, high in bounds):
+            if same_type and all(low == high for low, high in bounds):
                 yield constant(bounds[0][0] - bounds[1][0])
 
 

@@ -118,11 +118,19 @@ class _Splitter:
         return not any(self.known.varying(v) for v in op.operands)
 
     def _report(self, op: Op) -> None:
-        for a, b in self.independence.conflicts_inside(op) if op.regions else ():
-            other = "the other access" if a is not b else "the other access is this one, in another iteration"
+        """Note one error for each access that may meet another, or itself."""
+        if not op.regions:
+            return
+        found: dict[Op, Access] = {}
+        for a, b in self.independence.conflicts_inside(op):
+            found.setdefault(a.op, b)
+        for first, b in found.items():
+            other = (
+                "the other access is this one, in another iteration" if b.op is first else "the other access"
+            )
             self.errors.append(
                 UnorderedAccess(
-                    a.op.loc,
+                    first.loc,
                     other={"read": "reads", "write": "writes", "atomic": "updates"}[b.kind],
                     notes=[(b.op.loc, other), (op.loc, "inside this, which differs between threads")],
                 )
