@@ -237,22 +237,55 @@ def _shifted_right(a: Range, b: Range) -> Range:
     return min(a[0], 0), max(a[1], 0) if a[0] >= 0 else max(a[1], -1)
 
 
-def _same(a: Range, *others: Range) -> Range:
+def _same(a: Range) -> Range:
     return a
 
 
+def _sum(a: Range, b: Range) -> Range:
+    return a[0] + b[0], a[1] + b[1]
+
+
+def _difference(a: Range, b: Range) -> Range:
+    return a[0] - b[1], a[1] - b[0]
+
+
+def _complement(a: Range) -> Range:
+    return -a[1] - 1, -a[0] - 1
+
+
+def _negative(a: Range) -> Range:
+    return -a[1], -a[0]
+
+
+def _magnitude(a: Range) -> Range:
+    ends = abs(a[0]), abs(a[1])
+    return 0 if a[0] <= 0 <= a[1] else min(ends), max(ends)
+
+
+def _smaller(a: Range, b: Range) -> Range:
+    return min(a[0], b[0]), min(a[1], b[1])
+
+
+def _greater(a: Range, b: Range) -> Range:
+    return max(a[0], b[0]), max(a[1], b[1])
+
+
+def _floored(a: int, b: int) -> int:
+    return a // b
+
+
 RULES: dict[type[Op], Callable[..., Range]] = {
-    S.Add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    S.Sub: lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    S.Add: _sum,
+    S.Sub: _difference,
     S.Mul: _products,
-    S.Not: lambda a: (-a[1] - 1, -a[0] - 1),
-    S.Neg: lambda a: (-a[1], -a[0]),
-    S.Abs: lambda a: (0 if a[0] <= 0 <= a[1] else min(map(abs, a)), max(map(abs, a))),
+    S.Not: _complement,
+    S.Neg: _negative,
+    S.Abs: _magnitude,
     S.Div: _quotients(_truncated),
-    S.FloorDiv: _quotients(lambda x, n: x // n),
+    S.FloorDiv: _quotients(_floored),
     S.Mod: _remainders,
-    S.Min: lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
-    S.Max: lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
+    S.Min: _smaller,
+    S.Max: _greater,
     S.And: _conjunctions,
     S.Or: _all_ones,
     S.Xor: _all_ones,

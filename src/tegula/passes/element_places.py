@@ -160,7 +160,9 @@ class Side:
 
     def _in_view(self, view: BufView, at: Sequence[Form]) -> list[Form]:
         starts = [self.form(v) for v in view.operands[1:]]
-        for i, dim, step in zip(at, view.attrs["dims"], view.attrs["steps"], strict=True):
+        dims: Sequence[int] = view.attrs["dims"]
+        steps: Sequence[int] = view.attrs["steps"]
+        for i, dim, step in zip(at, dims, steps, strict=True):
             if dim >= 0:
                 starts[dim] = plus(starts[dim], i, step)
         return starts
