@@ -278,6 +278,15 @@ def unlike_updates(a: tg.array2d[int], out: tg.array2d[int]):
     tg.tile_store(out[i], t)
 
 
+@tg.kernel
+def views_of_lanes(a: tg.array2d[int], out: tg.array2d[int]):
+    i, j = tg.tid()
+    t = tg.tile_load(a[i], 64, storage="shared")
+    w = tg.tile_view(t, offset=j % 2, shape=32)
+    w[j // 4] = j
+    out[i, j] = w[j // 8] + t[63 - j]
+
+
 ASSIGNED = (register_to_shared, register_into_shared, shared_into_register, mixed)
 NAMES = sorted(name for name, found in globals().items() if isinstance(found, tg.Kernel))
 
@@ -319,6 +328,7 @@ def launches() -> dict[str, Launch]:
         tiled(lanes_and_tiles, line, rows, THREADS),
         tiled(updated, [whole[0], tg.zeros((2, 8), **ints)], rows, THREADS),
         tiled(unlike_updates, [whole[0], tg.zeros((2, 8), **ints)], rows, THREADS),
+        tiled(views_of_lanes, whole, rows, THREADS),
         tiled(tree, whole, rows, THREADS),
         tiled(stored_then_loaded, line, rows, THREADS),
         tiled(pipelined, [numbers(rng, 5, 256), tg.zeros((5, 256))], (1,), 256),

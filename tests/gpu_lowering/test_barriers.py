@@ -24,6 +24,7 @@ COUNTS = {
     "lanes_and_tiles": 1,
     "updated": 2,
     "unlike_updates": 3,
+    "views_of_lanes": 2,
     "tree": 2,
     "stored_then_loaded": 3,
     "pipelined": 0,

@@ -99,11 +99,13 @@ class GroupMachine(Machine):
 
     def op(self, op: Op, mask: Mask) -> None:
         outer, self.apart = self.apart, self.apart or op.NAME == "lanes"
+        self.races.new_op()
         super().op(op, mask)
         self.apart, self.active = outer, mask
         rule = RULES.get(op.NAME)
         if rule is not None:
             for touch in rule(self, op):
+                self.races.new_op()
                 self._record(Access(op, touch.kind), touch)
 
     def touched(self, op: Op, array: np.ndarray, lanes: np.ndarray, at: tuple[np.ndarray, ...]) -> None:

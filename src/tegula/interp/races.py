@@ -81,10 +81,15 @@ class Races:
         self.starts = [r.start for r in self.regions]
         self.log: list[Access] = []
         self.floor = 0
+        self.first = 0
 
     def barrier(self) -> None:
         """What was done before is in order with all that follows."""
         self.floor = len(self.log) * self.threads
+
+    def new_op(self) -> None:
+        """What follows is done by one dynamic op, perhaps in several accesses: of lanes with views of their own."""
+        self.first = len(self.log)
 
     def new_block(self) -> None:
         self.barrier()
@@ -136,6 +141,7 @@ class Races:
             for entries in slots:
                 found = entries[units]
                 bad = (found >= self.floor) & (found % self.threads != who)
+                bad &= found < self.first * self.threads
                 self._raise(region, access, units, who, found, bad)
         if region.flying is not None:
             found = region.flying[units]
