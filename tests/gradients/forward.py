@@ -116,6 +116,7 @@ FUNCTIONS: dict[str, Slopes] = {
     "erfinv": _of_erfinv,
     "pow": _of_pow,
     "hypot": _of_hypot,
+    "length": lambda v: (v / np.sqrt((v * v).sum(-1, keepdims=True)),),
     "mod": lambda x, y: (1.0, -np.trunc(x / y)),
     "atan2": lambda y, x: (x / (x * x + y * y), -y / (x * x + y * y)),
 }
@@ -200,7 +201,8 @@ class Tangents(Machine):
         if not any(x.imag.any() for x in xs):
             return value
         found = slopes(*(x.real for x in xs))
-        return paired(value, sum(moved(s, x.imag) for s, x in zip(found, xs, strict=True)))
+        parts = [moved(s, x.imag).reshape(*value.shape, -1).sum(-1) for s, x in zip(found, xs, strict=True)]
+        return paired(value, sum(parts))
 
     def by_values(self, op: Op, cls: type[TileOp], mask: Mask) -> Any:
         """What the op is for operands without tangents."""

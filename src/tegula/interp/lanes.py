@@ -30,6 +30,12 @@ def constant(value: Any, t: ElementType) -> np.ndarray:
     return np.broadcast_to(made, shape).copy()
 
 
+@handles("call")
+def run_call(m: Machine, op: Op, mask: Mask) -> Any:
+    results = m.region(op.regions[0], [m.env[v] for v in op.operands], mask)
+    return results[0] if len(results) == 1 else tuple(results)
+
+
 @handles("const")
 def run_const(m: Machine, op: Op, mask: Mask) -> Any:
     return m.broadcast(constant(op.attrs["value"], op.attrs["type"]))

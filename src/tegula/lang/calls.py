@@ -105,7 +105,9 @@ class Calls(State):
     captures: Captures
     launch: LaunchClass
     differentiable: bool = False
-    """Whether functions with a derivative of their own stay calls."""
+    """Whether the kernel is to be differentiated: calls have an adjoint, and functions run as they do there."""
+    keeps_calls: bool = True
+    """Whether functions with a derivative of their own stay calls: not inside of such functions."""
 
     def call_node(self, node: ast.Call) -> Any:
         callee = self.expr(node.func)
@@ -393,10 +395,10 @@ class Calls(State):
         if narrow is not None and f.in_float32:
             return self._in_float32(f, args, narrow, node)
         chosen, ordered = self._overload(f, args, kwargs, node)
-        if self.differentiable:
-            rule = derivative(self, f, chosen)
-            if rule is not None:
-                return call_with_derivative(self, chosen, rule, ordered, node)
+        rule = derivative(self, f, chosen) if self.keeps_calls else None
+        if rule is not None:
+            return call_with_derivative(self, chosen, rule, ordered, node)
+        if self.differentiable and self.keeps_calls:
             chosen = chosen.replay or chosen
         return self.inlined(chosen, ordered, node)
 

@@ -8,15 +8,18 @@ import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tegula import errors as E
 from tegula.ir import Region, Value
 from tegula.lang.definition import FuncDef
 from tegula.lang.flow import Flow
 from tegula.lang.state import RETURN, Frame
 from tegula.ops.base import element
-from tegula.ops.builder import OpBuilder
+from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.control import Yield
 from tegula.ops.gradient import Call, adjoint_type, has_adjoint
+from tegula.ops.scalar import Const
 from tegula.types import Type, is_element, scalar_of, with_scalar
 
 if TYPE_CHECKING:
@@ -36,41 +39,90 @@ def derivative(tracer: Calls, f: FuncDef, chosen: FuncDef) -> FuncDef | None:
 def call_with_derivative(
     tracer: Calls, chosen: FuncDef, rule: FuncDef, ordered: Sequence[Any], node: ast.AST | None
 ) -> Any:
-    """A `call` op of a function of elements, with its body and its adjoint."""
-    builder = tracer.builder
-    args: list[Value] = []
-    for p, x in zip(chosen.definition.parameters, ordered, strict=True):
-        made = builder.value(x, p.annotation if is_element(p.annotation) else None)
-        if not is_element(made.type):
-            what = f"{chosen.name} has a gradient of its own, so it takes scalars, vectors and matrices only"
-            raise E.TypeMismatch(tracer.location(node), what=what)
-        args.append(made)
-    body = Region([v.type for v in args])
-    tracer.differentiable = False
+    """A `call` op of a function of elements, with its body and, in kernels to be differentiated, its adjoint. Other
+    kernels have the same calls, so that the same operations are fused to one in a kernel and in its adjoint."""
+    args = _elements(tracer, chosen, ordered, node)
+    if args is None:
+        return tracer.inlined(chosen, ordered, node)
+    builder, operands = tracer.builder, [x for x in args if not _is_fixed(x)]
+    body = Region([v.type for v in operands])
+    tracer.keeps_calls = False
     try:
         with tracer.within(body):
-            result = tracer.inlined(chosen.replay or chosen, body.args, node)
-            builder.emit(Yield, _values(builder, result))
-        made = [v.type for v in body.terminator.operands]
-        own, given = [v.type for v in args], [adjoint_type(t) for t in made if has_adjoint(t)]
-        if rule is chosen.gradient:
-            types = _declared(rule, [*own, *given], [*map(adjoint_type, own), *given])
-            own, given = types[: len(own)], types[len(own) :]
-        else:
-            own, made = ([adjoint_type(t) for t in types] for types in (own, made))
-        adjoint = Region([*own, *made, *given])
-        with tracer.within(adjoint):
-            if rule is chosen.gradient:
-                grown = _accumulated(
-                    tracer, rule, adjoint.args[: len(args)], adjoint.args[len(args) + len(made) :]
-                )
-            else:
-                grown = _values(builder, tracer.call_function(rule, list(adjoint.args), {}, node))
-            builder.emit(Yield, _widened(builder, grown, args))
+            run = chosen.replay or chosen if tracer.differentiable else chosen
+            result = tracer.inlined(run, _given(builder, args, body.args), node)
+            parts = result if isinstance(result, tuple) else (result,)
+            is_whole = tracer.differentiable or all(map(_is_element, parts))
+            builder.emit(Yield, _values(builder, result) if is_whole else [])
+        if not is_whole:
+            return tracer.inlined(chosen, ordered, node)
+        regions = [body]
+        if tracer.differentiable:
+            regions.append(_rule(tracer, chosen, rule, args, body, node))
     finally:
-        tracer.differentiable = True
-    results = builder.emit(Call, args, {"name": chosen.name}, [body, adjoint])
+        tracer.keeps_calls = True
+    results = builder.emit(Call, operands, {"name": chosen.name}, regions)
     return tuple(results) if isinstance(result, tuple) else results[0]
+
+
+def _elements(
+    tracer: Calls, chosen: FuncDef, ordered: Sequence[Any], node: ast.AST | None
+) -> list[Value] | None:
+    """The arguments as scalars, vectors and matrices. Others are an error in kernels to be differentiated, and None
+    elsewhere."""
+    args: list[Value] = []
+    for p, x in zip(chosen.definition.parameters, ordered, strict=True):
+        if not _is_element(x) and not tracer.differentiable:
+            return None
+        args.append(tracer.builder.value(x, p.annotation if is_element(p.annotation) else None))
+        if not is_element(args[-1].type):
+            what = f"{chosen.name} has a gradient of its own, so it takes scalars, vectors and matrices only"
+            raise E.TypeMismatch(tracer.location(node), what=what)
+    return args
+
+
+def _is_element(x: Any) -> bool:
+    return is_element(x.type) if isinstance(x, Value) else isinstance(x, (*LITERALS, np.generic))
+
+
+def _is_fixed(x: Value) -> bool:
+    """Whether an argument is an integer or a bool that a function may need to know when it is compiled."""
+    return isinstance(x.owner, Const) and not has_adjoint(x.type)
+
+
+def _given(builder: OpBuilder, args: Sequence[Value], inside: Sequence[Value]) -> list[Value]:
+    """The arguments in a region, whose own arguments stand for those that are not fixed."""
+    rest = iter(inside)
+    return [
+        builder.const(x.owner.attrs["value"], element(x.type))
+        if isinstance(x.owner, Const) and _is_fixed(x)
+        else next(rest)
+        for x in args
+    ]
+
+
+def _rule(
+    tracer: Calls, chosen: FuncDef, rule: FuncDef, args: Sequence[Value], body: Region, node: ast.AST | None
+) -> Region:
+    """The adjoint of a call: its region takes the call's operands, results, and the adjoints of the results."""
+    made = [v.type for v in body.terminator.operands]
+    own, given = [v.type for v in args], [adjoint_type(t) for t in made if has_adjoint(t)]
+    if rule is chosen.gradient:
+        types = _declared(rule, [*own, *given], [*map(adjoint_type, own), *given])
+        own, given = types[: len(own)], types[len(own) :]
+    else:
+        own, made = ([adjoint_type(t) for t in types] for types in (own, made))
+    own = [t for t, x in zip(own, args, strict=True) if not _is_fixed(x)]
+    region, builder = Region([*own, *made, *given]), tracer.builder
+    with tracer.within(region):
+        inside = _given(builder, args, region.args[: len(own)])
+        if rule is chosen.gradient:
+            grown = _accumulated(tracer, rule, inside, region.args[len(own) + len(made) :])
+        else:
+            rest = region.args[len(own) :]
+            grown = _values(builder, tracer.call_function(rule, [*inside, *rest], {}, node))
+        builder.emit(Yield, _widened(builder, grown, args))
+    return region
 
 
 def _values(builder: OpBuilder, result: Any) -> list[Value]:

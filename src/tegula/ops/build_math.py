@@ -334,7 +334,7 @@ def length_sq(b: OpBuilder, x: Operand) -> Value:
     return dot(b, x, x)
 
 
-@public("length")
+@public("_length")
 def length(b: OpBuilder, x: Operand) -> Value:
     """The length of a vector of floats."""
     return b.one(S.Sqrt, [dot(b, x, x)])

@@ -119,6 +119,18 @@ class GradientBuilder(KernelBuilder):
         """Refuse a write of one element by several lanes, each with a value of its own."""
         raise NotImplementedError
 
+    def spoils(self, factor: Value, op: Op) -> bool:
+        """Whether a factor may be infinite or a NaN where the adjoint of what an op makes is 0, and has to stay so."""
+        raise NotImplementedError
+
+    def may_be_zero(self, value: Value) -> bool:
+        """Whether a forward value may be 0, negative or a NaN."""
+        raise NotImplementedError
+
+    def is_shared(self, value: Value) -> bool:
+        """Whether an element of a map is the same for all elements, or for those along an axis."""
+        raise NotImplementedError
+
     # Building --------------------------------------------------------------------------------------------------------
 
     def zero(self, t: Type) -> Value:
@@ -137,6 +149,16 @@ class GradientBuilder(KernelBuilder):
 
     def scaled(self, x: Value, factor: float) -> Value:
         return self.one(S.Mul, [x, self.const(factor, element(x.type))])
+
+    def kept(self, g: Value, x: Value) -> Value:
+        """x, which is a multiple of the adjoint g; 0 where that is 0, whatever the factor is."""
+        zero = self.const(0.0, element(g.type))
+        return self.one(S.Select, [self.one(S.Cmp, [g, zero], {"pred": "eq"}), g, x])
+
+    def times(self, g: Value, factor: Value, of: Op) -> Value:
+        """g times a forward value, where g is the adjoint of what an op makes."""
+        made = self.one(S.Mul, [g, self.primal(factor)])
+        return self.kept(g, made) if self.spoils(factor, of) else made
 
     def plus(self, a: Value | None, b: Value | None) -> Value | None:
         """The sum of two adjoints of one value."""
@@ -212,19 +234,23 @@ class GradientBuilder(KernelBuilder):
 
 
 class Call(TileOp):
-    """A function whose derivative is known by other means than its body. Operands: its arguments. Regions: the body,
-    and its adjoint, whose arguments are those of the body, the body's results and their adjoints, each converted to the
-    type that the region takes, and which yields what the adjoint of each float operand grows by. Attribute `name`. Only
-    kernels that are differentiated have it."""
+    """A function whose derivative is known by other means than its body. Operands: its arguments. Regions: the body
+    and, in kernels to be differentiated, its adjoint, whose arguments are those of the body, the body's results
+    and their adjoints, each converted to the type that the region takes, and which yields what the adjoint of each
+    float operand grows by. Attribute `name`. What is inside is fused with nothing outside; then `inline_calls` puts the
+    body in the place of the call."""
 
     __slots__ = ()
     NAME = "call"
 
     @classmethod
     def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        body, rule = regions
+        body, *rules = regions
         made = [v.type for v in body.terminator.operands]
         require([a.type for a in body.args] == list(operands), "a call's body does not match its operands")
+        if not rules:
+            return made
+        (rule,) = rules
         given = [*operands, *made, *(t for t in made if has_adjoint(t))]
         require(
             [_shape_of(a.type) for a in rule.args] == [_shape_of(t) for t in given]

@@ -83,9 +83,10 @@ class TileMatmul(TileOp):
         if b.wanted(self.operands[3]):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
             again = _product(b, a, c, one, self.result, self)
-            made[3] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, again]))
+            made[3] = b.total(_scaled(b, g, again, b.spoils(self.result, self)))
         if b.wanted(self.operands[4]):
-            made[4] = b.total(b.map(lambda xs: b.one(Mul, xs), [g, b.primal(self.operands[2])]))
+            before = b.primal(self.operands[2])
+            made[4] = b.total(_scaled(b, g, before, b.spoils(self.operands[2], self)))
         return made
 
 
@@ -128,6 +129,16 @@ def scaled(b: OpBuilder, tile: Value, factor: Value) -> Value:
 
 def _transposed(b: GradientBuilder, tile: Value) -> Value:
     return b.one(TilePermute, [tile], {"perm": (1, 0)})
+
+
+def _scaled(b: GradientBuilder, g: Value, factor: Value, spoils: bool) -> Value:
+    """A tile of adjoints times a tile or a number, which may be infinite or a NaN where the adjoint is 0."""
+
+    def element_of(xs: list[Value]) -> Value:
+        made = b.one(Mul, xs)
+        return b.kept(xs[0], made) if spoils else made
+
+    return b.map(element_of, [g, factor])
 
 
 def _is_one(x: Value) -> bool:

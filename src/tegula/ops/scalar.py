@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Region, Value
+from tegula.ir import Op, Region, Value
 from tegula.ops.base import Elementwise, TileOp, element, require
-from tegula.types import ElementType, Type, bool_, is_narrow_float, scalar_of, with_scalar
+from tegula.types import ElementType, Type, bool_, is_narrow_float, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
     from tegula.ops.gradient import GradientBuilder
@@ -84,8 +84,8 @@ class Mul(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        x, y = (b.primal(v) for v in self.operands)
-        return b.one(Mul, [g, y]), b.one(Mul, [g, x])
+        x, y = self.operands
+        return b.times(g, y, self), b.times(g, x, self)
 
 
 def _int_divide(a: np.ndarray, b: np.ndarray, floor: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -119,8 +119,29 @@ class Div(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        first = b.one(Div, [g, b.primal(self.operands[1])])
-        return first, b.one(Neg, [b.one(Mul, [first, b.primal(self.result)])])
+        x, z = self.operands
+        first = b.one(Div, [g, b.primal(z)])
+        if b.may_be_zero(z):
+            first = b.kept(g, first)
+        second = b.one(Neg, [_by_divisor(b, self, g, first)]) if b.wanted(z) else None
+        if second is not None and (b.may_be_zero(z) or b.spoils(x, self)):
+            second = b.kept(g, second)
+        return first, second
+
+
+def _by_divisor(b: GradientBuilder, op: Op, g: Value, first: Value) -> Value:
+    """g / z times the quotient, where `first` is g / z. Where that is no normal number, the other order is: of the
+    three factors, g and the quotient cannot both be so large or so small then."""
+    z, quotient = b.primal(op.operands[1]), b.primal(op.result)
+    made = b.one(Mul, [first, quotient])
+    limits = np.finfo(to_numpy(scalar_of(element(g.type))))
+    if b.is_shared(op.operands[1]):
+        return made
+    size, t = b.one(Abs, [first]), element(g.type)
+    tiny = b.one(Cmp, [size, b.const(float(limits.tiny), t)], {"pred": "lt"})
+    huge = b.one(Cmp, [size, b.const(float(limits.max), t)], {"pred": "gt"})
+    other = b.one(Div, [b.one(Mul, [g, quotient]), z])
+    return b.one(Select, [b.one(Or, [tiny, huge]), other, made])
 
 
 def _floor_of_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -361,7 +382,8 @@ class Sqrt(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return (b.one(Div, [b.scaled(g, 0.5), b.primal(self.result)]),)
+        made = b.one(Div, [b.scaled(g, 0.5), b.primal(self.result)])
+        return (b.kept(g, made) if b.may_be_zero(self.operands[0]) else made,)
 
 
 class FastExp2(Elementwise):
@@ -384,7 +406,7 @@ class FastExp2(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return (b.scaled(b.one(Mul, [g, b.primal(self.result)]), math.log(2)),)
+        return (b.scaled(b.times(g, self.result, self), math.log(2)),)
 
 
 class Floor(Elementwise):
@@ -502,8 +524,8 @@ class Fma(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        x, y, _ = (b.primal(v) for v in self.operands)
-        return b.one(Mul, [g, y]), b.one(Mul, [g, x]), g
+        x, y, _ = self.operands
+        return b.times(g, y, self), b.times(g, x, self), g
 
 
 class Predicate(Elementwise):

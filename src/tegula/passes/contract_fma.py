@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.control import Yield
+from tegula.ops.gradient import Call
 from tegula.ops.scalar import Add, Fma, Mul, Neg, Sub
 from tegula.ops.tile import TileMap
 from tegula.rewrite import clone_op, replace
@@ -13,13 +15,33 @@ from tegula.types import float32, float64, is_element, scalar_of
 
 
 def contract_fma(kernel: Kernel) -> None:
-    """Rewrite the kernel in place; products with other uses stay. Of tiles, a map that adds takes in the products that
-    another map makes for it alone."""
+    """Rewrite the kernel in place; products with other uses stay, and those that are marked `rounded`. Of tiles, a map
+    that adds takes in the products that another map makes for it alone."""
     uses = Counter(v for op in kernel.walk() for v in op.operands)
     for op in list(kernel.walk()):
         if isinstance(op, TileMap):
             _take_products(op, uses)
     _region(kernel.body, uses)
+
+
+def keep_rounded(kernel: Kernel) -> None:
+    """Mark the products that were not fused, in place: they never are, whatever becomes of what else uses them. Those
+    of calls' adjoints, which have not run yet, stay free."""
+    for op in _run(kernel.body):
+        if isinstance(op, Mul) and _is_wide_float(op.result):
+            op.attrs = {**op.attrs, "rounded": True}
+
+
+def _run(region: Region) -> Iterator[Op]:
+    for op in region.ops:
+        yield op
+        for nested in op.regions[:1] if isinstance(op, Call) else op.regions:
+            yield from _run(nested)
+
+
+def _is_free(op: Op) -> bool:
+    """Whether a product may be fused."""
+    return isinstance(op, Mul) and not op.attrs.get("rounded")
 
 
 def _take_products(op: TileMap, uses: Counter[Value]) -> None:
@@ -40,7 +62,8 @@ def _take_products(op: TileMap, uses: Counter[Value]) -> None:
 
 
 def _makes_products(op: TileMap) -> bool:
-    return [type(inner) for inner in op.regions[0].ops] == [Mul, Yield]
+    first, *rest = op.regions[0].ops
+    return _is_free(first) and [type(inner) for inner in rest] == [Yield]
 
 
 def _take(op: TileMap, k: int, source: TileMap, uses: Counter[Value]) -> None:
@@ -70,7 +93,9 @@ def _region(region: Region, uses: Counter[Value]) -> None:
 
 def _product(value: Value, region: Region, uses: Counter[Value]) -> Op | None:
     owner = value.owner
-    return owner if isinstance(owner, Mul) and owner.parent is region and uses[value] == 1 else None
+    if not isinstance(owner, Op) or not _is_free(owner):
+        return None
+    return owner if owner.parent is region and uses[value] == 1 else None
 
 
 def _contracted(op: Op, region: Region, uses: Counter[Value]) -> list[Op]:

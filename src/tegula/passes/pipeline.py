@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from tegula.errors import CompileError, CompileErrors
 from tegula.ir import Kernel
 from tegula.passes.complete_products import complete_products
-from tegula.passes.contract_fma import contract_fma
+from tegula.passes.contract_fma import contract_fma, keep_rounded
 from tegula.passes.delay_releases import delay_releases
+from tegula.passes.inline_calls import inline_calls
 from tegula.passes.promote_buffers import promote_buffers
 from tegula.passes.prove_bounds import prove_bounds
 from tegula.passes.release_stages import release_stages
@@ -28,15 +29,24 @@ def check(kernel: Kernel) -> None:
 
 def prepare(kernel: Kernel, observe: Observer | None = None) -> None:
     """What every target shares: cooperation is checked, objects become values, popped tiles are released, arithmetic is
-    simplified, chosen by what is known of its operands, and fused."""
+    simplified, chosen by what is known of its operands, and fused; calls end."""
     check(kernel)
     promote_buffers(kernel)
     passed("promote_buffers", kernel, observe)
     raise_all(release_stages(kernel))
     passed("release_stages", kernel, observe)
-    for step in (simplify, prove_bounds, contract_fma):
+    for step in (simplify, prove_bounds, contract_fma, inline_calls):
         step(kernel)
         passed(step.__name__, kernel, observe)
+
+
+def settle(kernel: Kernel) -> None:
+    """Decide how a kernel that is about to be differentiated is rounded, as `prepare` decides it: what runs again in
+    the adjoint then gives the same bits, and takes the same paths. What `contract_fma` did not fuse, nothing will."""
+    promote_buffers(kernel)
+    for step in (simplify, prove_bounds, contract_fma, keep_rounded):
+        step(kernel)
+    verify(kernel)
 
 
 def for_cpu(kernel: Kernel, observe: Observer | None = None) -> Uniformity:

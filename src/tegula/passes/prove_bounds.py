@@ -10,6 +10,7 @@ import math
 
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.convert import Cast
+from tegula.ops.gradient import Call
 from tegula.ops.scalar import Abs, Const, Max, Min, Mul, Neg, NeverAbove, Select, Sub
 from tegula.ops.tile import TileBroadcast, TileFull, TileMap, TileReduce, TileReshape, combination
 from tegula.rewrite import erase_dead, replace, walk_regions
@@ -102,8 +103,19 @@ def _element(x: Value) -> Value:
             x = owner.regions[0].terminator.operands[0]
         elif isinstance(owner, Region) and isinstance(owner.parent, TileMap):
             x = owner.parent.operands[owner.args.index(x)]
+        elif isinstance(owner, Call):
+            x = owner.regions[0].terminator.operands[owner.results.index(x)]
+        elif isinstance(owner, Region) and isinstance(owner.parent, Call) and _is_operand(x, owner.parent):
+            x = owner.parent.operands[owner.args.index(x)]
         else:
             return x
+
+
+def _is_operand(x: Value, call: Op) -> bool:
+    """Whether an argument of a call's body, or of its adjoint, is an operand of the call."""
+    region = x.owner
+    assert isinstance(region, Region)
+    return region.args.index(x) < len(call.operands)
 
 
 def _signs(of: list[Bounds], square: bool) -> Bounds:

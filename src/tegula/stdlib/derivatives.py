@@ -8,140 +8,193 @@ from __future__ import annotations
 from math import log, pi, sqrt
 
 from tegula.stdlib.registry import func, tg
+from tegula.types import float32, float64
 
 LN_2, LN_10 = log(2), log(10)
 ROOT_PI = sqrt(pi)
 
 
 @func
+def _kept(g, made):
+    """What was made of the adjoint g and a slope; 0 where g is 0, though the slope be infinite or a NaN."""
+    return tg.where(g == 0.0, g, made)
+
+
+@func
 def _cbrt_adjoint(x, y, g):
-    return g / (3.0 * y * y)
+    return tg._kept(g, g / (3.0 * y * y))
 
 
 @func
 def _hypot_adjoint(x, y, r, g):
     some = r > 0.0
     size = tg.where(some, r, r + 1.0)
-    return tg.where(some, g * (x / size), g * 0.0), tg.where(some, g * (y / size), g * 0.0)
+    by_x, by_y = g * (x / size), g * (y / size)
+    return tg._kept(g, tg.where(some, by_x, g * 0.0)), tg._kept(g, tg.where(some, by_y, g * 0.0))
+
+
+@func
+def _length_adjoint(x, r, g):
+    """At 0, where it has no derivative, it is 0."""
+    size = tg.where(r > 0.0, r, g * 0.0 + 1.0)
+    return tg.where((r > 0.0) & (g != 0.0), x / size * g, type(x)(0.0))
 
 
 @func
 def _mod_adjoint(x, y, r, g):
-    return g, -g * tg.rint((x - r) / y)
+    return g, tg._kept(g, -g * tg.rint((x - r) / y))
 
 
 @func
 def _exp_adjoint(x, y, g):
-    return g * y
+    return tg.where(tg._never_above(x, 88.0), g * y, tg._kept(g, g * y))
 
 
 @func
 def _exp2_adjoint(x, y, g):
-    return g * y * LN_2
+    return tg.where(tg._never_above(x, 127.0), g * y * LN_2, tg._kept(g, g * y * LN_2))
 
 
 @func
 def _exp10_adjoint(x, y, g):
-    return g * y * LN_10
+    return tg.where(tg._never_above(x, 38.0), g * y * LN_10, tg._kept(g, g * y * LN_10))
 
 
 @func
 def _expm1_adjoint(x, y, g):
-    return g * tg.exp(x)
+    return tg._kept(g, g * tg.exp(x))
 
 
 @func
 def _sinh_adjoint(x, y, g):
-    return g * tg.cosh(x)
+    return tg._kept(g, g * tg.cosh(x))
 
 
 @func
 def _cosh_adjoint(x, y, g):
-    return g * tg.sinh(x)
+    return tg._kept(g, g * tg.sinh(x))
 
 
 @func
 def _tanh_adjoint(x, y, g):
-    """1 - y y loses its digits where y is near 1: there it is 1 / cosh(x) squared, written with exp(-2 |x|)."""
-    e = tg.exp(-2.0 * tg.abs(x))
-    return g * (4.0 * e / ((1.0 + e) * (1.0 + e)))
+    """1 - y y loses its digits where y is near 1: there it is 1 / cosh(x) squared, written with h = exp(-|x|), whose
+    square may be too small where the product with g is not."""
+    h = tg.exp(-tg.abs(x))
+    near = h * h + 1.0
+    return tg._kept(g, g * h * (4.0 * h / (near * near)))
 
 
 @func
 def _log_adjoint(x, y, g):
-    return g / x
+    return tg._kept(g, g / x)
 
 
 @func
 def _log2_adjoint(x, y, g):
-    return g / (x * LN_2)
+    return tg._kept(g, g / x * (1.0 / LN_2))
 
 
 @func
 def _log10_adjoint(x, y, g):
-    return g / (x * LN_10)
+    return tg._kept(g, g * (1.0 / LN_10) / x)
 
 
 @func
 def _log1p_adjoint(x, y, g):
-    return g / (1.0 + x)
+    return tg._kept(g, g / (1.0 + x))
+
+
+@func
+def _is_extreme(x: float32):
+    """Whether x is so small that it has lost digits, or infinite."""
+    return (tg.abs(x) < 2.0**-126) | (tg.abs(x) > 3.4028234663852886e38)
+
+
+@func
+def _is_extreme(x: float64):
+    """Whether x is so small that it has lost digits, or infinite."""
+    return (tg.abs(x) < 2.0**-1022) | (tg.abs(x) > 1.7976931348623157e308)
 
 
 @func
 def _pow_adjoint(x, y, z, g):
-    """x**0 is constant, and so is 0**y around a positive y."""
+    """x**0 is constant, and so is 0**y around a positive y. Where x**(y - 1) is too large or too small, z / x may not
+    be."""
     zero = g * 0.0
-    base = tg.where(x > 0.0, x, x * 0.0 + 1.0)
-    by_base = tg.where(y == 0.0, zero, g * y * tg.pow(x, y - 1.0))
-    return by_base, tg.where(x > 0.0, g * z * tg.log(base), zero)
+    slope = tg.pow(x, y - 1.0)
+    by_base = tg.where(tg._is_extreme(slope) & (x != 0.0), g * z / x * y, g * y * slope)
+    logarithm = tg.log(tg.where(x > 0.0, x, x * 0.0 + 1.0))
+    by_exponent = tg.where(x > 0.0, g * z * logarithm, zero)
+    return tg._kept(g, tg.where(y == 0.0, zero, by_base)), tg._kept(g, by_exponent)
 
 
 @func
 def _sin_adjoint(x, y, g):
-    return g * tg.cos(x)
+    return tg._kept(g, g * tg.cos(x))
 
 
 @func
 def _cos_adjoint(x, y, g):
-    return -g * tg.sin(x)
+    return tg._kept(g, -g * tg.sin(x))
 
 
 @func
 def _tan_adjoint(x, y, g):
-    return g * (1.0 + y * y)
+    return tg._kept(g, g * (1.0 + y * y))
 
 
 @func
 def _asin_adjoint(x, y, g):
-    return g / tg.sqrt((1.0 - x) * (1.0 + x))
+    return tg._kept(g, g / tg.sqrt((1.0 - x) * (1.0 + x)))
 
 
 @func
 def _acos_adjoint(x, y, g):
-    return -g / tg.sqrt((1.0 - x) * (1.0 + x))
+    return tg._kept(g, -g / tg.sqrt((1.0 - x) * (1.0 + x)))
 
 
 @func
 def _atan_adjoint(x, y, g):
-    return g / (1.0 + x * x)
+    """1 + x x may be too large: there g is divided by x, and by x + 1 / x."""
+    large = tg.abs(x) > 1.0
+    first = tg.where(large, x, x * 0.0 + 1.0)
+    second = tg.where(large, x + 1.0 / first, 1.0 + x * x)
+    return tg._kept(g, g / first / second)
 
 
 @func
 def _atan2_adjoint(y, x, r, g):
-    size = x * x + y * y
-    return g * x / size, -g * y / size
+    """The squares of x and y may be too large or too small: both are divided by the larger one first. At 0 the angle
+    has no derivative: it is 0."""
+    large = tg.max(tg.abs(x), tg.abs(y))
+    some = large > 0.0
+    size = tg.where(some, large, large + 1.0)
+    u, v = x / size, y / size
+    square = tg.where(some, u * u + v * v, large + 1.0)
+    return tg._kept(g, g * (u / square) / size), tg._kept(g, -g * (v / square) / size)
 
 
 @func
 def _erf_adjoint(x, y, g):
-    return g * (2.0 / ROOT_PI) * tg.exp(-x * x)
+    return tg._kept(g, tg._times_bell(g, x))
 
 
 @func
 def _erfc_adjoint(x, y, g):
-    return -g * (2.0 / ROOT_PI) * tg.exp(-x * x)
+    return tg._kept(g, -tg._times_bell(g, x))
+
+
+@func
+def _times_bell(g, x):
+    """g times 2 / sqrt(pi) exp(-x x), as precise where the square is rounded, and where the exponential alone would be
+    too small: it is multiplied by in two halves."""
+    square = x * x
+    lost = tg.fma(x, x, -square)
+    half = tg.exp(-0.5 * square)
+    bell = g * (2.0 / ROOT_PI) * half * half
+    return tg.where(half > 0.0, bell - bell * lost, g * 0.0)
 
 
 @func
 def _erfinv_adjoint(x, y, g):
-    return g * (ROOT_PI / 2.0) * tg.exp(y * y)
+    return tg._kept(g, g * (ROOT_PI / 2.0) * tg.exp(y * y))

@@ -74,6 +74,12 @@ def _cbrt_step(t: float64, a: float64):
 
 
 @func
+def length(x):
+    """The length of a vector of floats."""
+    return tg._length(x)
+
+
+@func
 def hypot(x: float32, y: float32):
     """The root of x x + y y, without overflow on the way; inf if either is."""
     a, b = tg.float64(x), tg.float64(y)

@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tegula.errors import NoGradient, OverwrittenArray
-from tegula.ir import AccessClass, Kernel, Op, Region, Value
+from tegula.ir import AccessClass, Kernel, Region, Value
 from tegula.ops.base import TileOp
 from tegula.ops.buffer import BufNew
 from tegula.ops.control import Yield
-from tegula.ops.gradient import Call, Unreplayable, adjoint_type
+from tegula.ops.gradient import Unreplayable, adjoint_type
 from tegula.passes.gradient.activity import Activity, memory_root
 from tegula.passes.gradient.gather import gather
+from tegula.passes.gradient.hazards import Hazards
 from tegula.passes.gradient.order import among_blocks, among_lanes
 from tegula.passes.gradient.owners import own_gradients
 from tegula.passes.gradient.replay import named
 from tegula.passes.gradient.reverse import Reverse
 from tegula.passes.gradient.rounds import shorten
 from tegula.passes.gradient.steps import Step
+from tegula.passes.inline_calls import put_in_place
 from tegula.passes.overlap import overlap
-from tegula.passes.pipeline import check
-from tegula.passes.promote_buffers import promote_buffers
+from tegula.passes.pipeline import check, settle
 from tegula.passes.simplify import simplify
 from tegula.passes.uniformity import analyse
-from tegula.rewrite import clone_op, erase_dead
+from tegula.rewrite import erase_dead
 from tegula.types import ArrayType
 from tegula.verify import verify
 
@@ -38,13 +39,13 @@ def differentiate(
     changed; it has no roles. NoGradient and OverwrittenArray where there is no right gradient."""
     check(kernel)
     _name_carried(kernel)
-    promote_buffers(kernel)
-    simplify(kernel)
+    settle(kernel)
     arrays = [kernel.params[k] for k in positions]
     body = Region([*(p.type for p in kernel.params), *(adjoint_type(a.type) for a in arrays)])
     activity = Activity(kernel.body, arrays, arrays)
     _check_connected(kernel, activity, arrays)
-    made = Reverse(body, activity, analyse(kernel), kernel.launch.block_dim, kernel.launch.partial)
+    launch = kernel.launch
+    made = Reverse(body, activity, analyse(kernel), Hazards(kernel), launch.block_dim, launch.partial)
     made.loc = kernel.loc
     made.scope.primals.update(zip(kernel.params, body.args, strict=False))
     made.scope.shadows.update(zip(arrays, body.args[len(kernel.params) :], strict=True))
@@ -56,7 +57,7 @@ def differentiate(
         f"{kernel.name}_adjoint", names, body, kernel.launch, [*kernel.access, *access], kernel.loc
     )
     adjoint.captured = kernel.captured
-    inline_calls(body)
+    put_in_place(body)
     erase_dead(adjoint, objects=True)
     verify(adjoint)
     shorten(adjoint, made.replays)
@@ -125,36 +126,6 @@ def reads(adjoint: Kernel, count: int) -> set[int]:
         and e.value is not None
         and memory_root(e.value) in adjoint.params[:count]
     }
-
-
-def inline_calls(region: Region) -> None:
-    """Put the bodies of functions in the place of their calls."""
-    kept: list[Op] = []
-    mapping: dict[Value, Value] = {}
-    for op in region.ops:
-        op.operands = [mapping.get(v, v) for v in op.operands]
-        for nested in op.regions:
-            if not isinstance(op, Call):
-                _replace(nested, mapping)
-                inline_calls(nested)
-        if not isinstance(op, Call):
-            kept.append(op)
-            continue
-        inner: dict[Value, Value] = dict(zip(op.regions[0].args, op.operands, strict=True))
-        body = Region()
-        for nested in op.regions[0].ops:
-            body.append(clone_op(nested, inner))
-        inline_calls(body)
-        mapping.update(zip(op.results, body.terminator.operands, strict=True))
-        for made in body.ops[:-1]:
-            made.parent = region
-            kept.append(made)
-    region.ops = kept
-
-
-def _replace(region: Region, mapping: dict[Value, Value]) -> None:
-    for op in region.walk():
-        op.operands = [mapping.get(v, v) for v in op.operands]
 
 
 def _check_replayed(kernel: Kernel, adjoint: Kernel) -> None:

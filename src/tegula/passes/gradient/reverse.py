@@ -15,6 +15,7 @@ from tegula.ops.control import For, If, While, Yield
 from tegula.ops.gradient import adjoint_type
 from tegula.ops.tile import TileExtract
 from tegula.passes.gradient.activity import Activity
+from tegula.passes.gradient.hazards import Hazards, is_shared
 from tegula.passes.gradient.order import in_one_lane
 from tegula.passes.gradient.replay import Replay, named
 from tegula.passes.gradient.rounds import Replay as Again
@@ -30,13 +31,14 @@ class Reverse(Replay):
     """Builds the adjoint of a region. `known`: the uniformity of the forward kernel; None inside mapped functions,
     where there are no lanes."""
 
-    __slots__ = ("known",)
+    __slots__ = ("hazards", "known")
 
     def __init__(
         self,
         region: Region,
         activity: Activity,
         known: Uniformity | None,
+        hazards: Hazards,
         lanes: int = 1,
         partial: bool = False,
     ) -> None:
@@ -44,6 +46,7 @@ class Reverse(Replay):
         self.scope = Scope(region)
         self.activity = activity
         self.known = known
+        self.hazards = hazards
         self.replays = []
 
     # What ops ask for ------------------------------------------------------------------------------------------------
@@ -63,6 +66,15 @@ class Reverse(Replay):
 
     def wanted(self, value: Value) -> bool:
         return value in self.activity
+
+    def spoils(self, factor: Value, op: Op) -> bool:
+        return self.hazards.spoils(factor, op)
+
+    def may_be_zero(self, value: Value) -> bool:
+        return not self.hazards.above(value) > 0.0
+
+    def is_shared(self, value: Value) -> bool:
+        return is_shared(value)
 
     def shadow(self, memory: Value) -> Value:
         found = self.scope.shadow(memory)
@@ -102,7 +114,7 @@ class Reverse(Replay):
         if result not in activity:
             return None
         region = Region([*(a.type for a in body.args), adjoint_type(result.type)])
-        inner = Reverse(region, activity, None)
+        inner = Reverse(region, activity, None, self.hazards)
         inner.loc = self.loc
         inner.scope.primals.update(zip(body.args, region.args, strict=False))
         inner.sweep(body.ops[:-1])

@@ -22,6 +22,7 @@ from tegula.ops.scalar import Add, Const, FloorDiv, Mod, Mul, Sub
 from tegula.ops.schedule import ScheduleOp
 from tegula.ops.tile import TileLoad
 from tegula.passes.gradient.steps import known_to_host
+from tegula.passes.pipeline import settle
 from tegula.passes.simplify import simplify
 from tegula.rewrite import clone_op, erase_dead, replace
 from tegula.types import DType, int32
@@ -36,9 +37,10 @@ HELP = "write the kernel without roles for launches that need gradients"
 def sequentialise(kernel: Kernel) -> tuple[Value, Value] | None:
     """Rewrite a kernel with roles in place; others stay as they are. The grid of a kernel whose blocks take tiles in
     turn: its rows and columns, one block for each tile. NoGradient where roles cannot be put together."""
-    roles = next((op for op in kernel.body.ops if isinstance(op, Roles)), None)
-    if roles is None:
+    if not any(isinstance(op, Roles) for op in kernel.body.ops):
         return None
+    settle(kernel)
+    roles = next(op for op in kernel.body.ops if isinstance(op, Roles))
     b = GradientBuilder(Region(), roles.loc)
     _Merged(b, {}).together([r.ops[:-1] for r in roles.regions])
     at = kernel.body.ops.index(roles)

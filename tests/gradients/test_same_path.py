@@ -1,0 +1,101 @@
+"""An adjoint takes the paths that the kernel took: what runs again in it is rounded in the same way, so that
+conditions, indices and numbers of iterations at the edge of rounding are the same."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+N = 64
+PRODUCTS = {
+    "stored": "p = u * v; q[i] = p",
+    "alone": "p = u * v",
+    "used twice": "p = u * v; r = p + w; q[i] = r",
+    "of a function": "p = scaled(u, v)",
+    "of a function, stored": "p = scaled(u, v); q[i] = p",
+    "in a vector": "h = tg.vector(u, w) * v; p = h[0]; q[i] = h[1]",
+    "in a function with a derivative": "p = curved(u, v); q[i] = p",
+    "as an argument of one": "p = -tg.log1p(u * v * 0.0) + u * v",
+    "in a branch": "p = u\nif v != 0.0:\n    p = u * v\nq[i] = p",
+    "carried": "p = u\nfor k in range(2):\n    q[i] = p\n    p = p * v if k == 1 else p",
+}
+"""Ways to compute p = u v."""
+CONDITIONS = {
+    "sum": "d = p - w",
+    "difference": "d = w - p; d = -d",
+    "two products": "d = p - w * tg.abs(v) / tg.abs(v)",
+    "rounded": "d = tg.floor((p - w) * 16777216.0)",
+    "function": "d = tg.expm1(p - w)",
+}
+"""Ways to a number near 0."""
+PATHS = {
+    "expression": "y[i] = x[i] * 2.0 if d >= 0.0 else x[i] * 5.0",
+    "branch": "y[i] = x[i]\nif d >= 0.0:\n    y[i] = x[i] * 3.0",
+    "choice": "y[i] = tg.where(d > 0.0, x[i], x[i] * 4.0)",
+    "index": "y[i] = x[i] * tg.vector(float(1.0), float(2.0), float(3.0))[int(tg.sign(d)) + 1]",
+    "while": "s = x[i]\nwhile d >= 0.0:\n    s += x[i]\n    d -= 1.0\ny[i] = s",
+    "for": "s = x[i]\nfor k in range(int(d >= 0.0) + 1):\n    s += x[i]\ny[i] = s",
+    "tile": "t = tg.tile(x[i]); e = tg.tile(d); y[i] = tg.untile(tg.where(e >= 0.0, t * 2.0, t * 5.0))",
+}
+"""Ways to an integer times x that depends on its sign."""
+
+
+@tg.func
+def scaled(a, b):
+    return a * b
+
+
+@tg.func
+def curved(a: Any, b: Any):
+    return a * b
+
+
+@tg.func_grad(curved)
+def _(a, b, g):
+    tg.adjoint[a] += g * b
+    tg.adjoint[b] += g * a
+
+
+def check(product: str, condition: str, path: str, dtype: Any) -> None:
+    """y is x times an integer, which is the gradient."""
+    statements = "\n".join((PRODUCTS[product], CONDITIONS[condition], PATHS[path])).replace("; ", "\n")
+    text = (
+        "def kernel(x: tg.array[D], a: tg.array[D], b: tg.array[D], c: tg.array[D], q: tg.array[D], y: tg.array[D]):\n"
+        "    i = tg.tid()\n    u = a[i]\n    v = b[i]\n    w = c[i]\n    "
+    ) + statements.replace("\n", "\n    ").replace("float(", "D(")
+    space: dict[str, Any] = {"tg": tg, "D": dtype, "scaled": scaled, "curved": curved}
+    exec(text, space)
+    kernel = tg.kernel(source=text + "\n")(space["kernel"])
+    rng = np.random.default_rng(0)
+    x, a, b = (tg.array(rng.uniform(0.5, 1.5, N), dtype=dtype, requires_grad=True) for _ in range(3))
+    c = tg.array(a.numpy() * b.numpy(), dtype=dtype)
+    y, q = tg.zeros(N, dtype=dtype, requires_grad=True), tg.zeros(N, dtype=dtype, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch(kernel, N, [x, a, b, c], [q, y], block_dim=32)
+    tape.backward(grads={y: tg.ones(N, dtype=dtype)})
+    taken = np.round(y.numpy().astype(float) / x.numpy().astype(float))
+    np.testing.assert_array_equal(x.grad.numpy().astype(float), taken, text)
+
+
+ALL = list(itertools.product(PRODUCTS, CONDITIONS, PATHS))
+
+
+@pytest.mark.parametrize(
+    ("product", "condition", "path"), [("stored", "sum", "expression"), ("in a vector", "sum", "while")]
+)
+def test_paths_at_the_edge_of_rounding(product: str, condition: str, path: str) -> None:
+    check(product, condition, path, tg.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [tg.float32, tg.float64, tg.bfloat16], ids=str)
+@pytest.mark.parametrize("path", [*PATHS])
+def test_every_path(path: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "cache_kernels", False)
+    for product, condition in itertools.product(PRODUCTS, CONDITIONS):
+        check(product, condition, path, dtype)

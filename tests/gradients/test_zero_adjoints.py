@@ -1,0 +1,149 @@
+"""What has no gradient does not spoil that of others: an adjoint of 0 stays 0, though a slope be infinite or a NaN."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tegula as tg
+
+SPOILED = {
+    "1.0 / {}": 0.0,
+    "{} / {}": 0.0,
+    "tg.sqrt({})": 0.0,
+    "tg.sqrt({} - 1.0)": 0.0,
+    "tg.rsqrt({})": 0.0,
+    "tg.log({})": 0.0,
+    "tg.log2({}) * {}": 0.0,
+    "tg.log10({})": 0.0,
+    "tg.log1p({} - 1.0)": 0.0,
+    "tg.pow({}, 0.5)": 0.0,
+    "tg.pow({}, -2.0)": 0.0,
+    "tg.exp({})": 100.0,
+    "tg.exp2({}) * {}": 200.0,
+    "tg.exp10(tg.exp({}))": 50.0,
+    "tg.expm1({})": 100.0,
+    "tg.sinh({})": 100.0,
+    "tg.cosh({} * {})": 20.0,
+    "tg.acos(1.0 + {})": 0.0,
+    "tg.asin({} - 1.0)": 0.0,
+    "tg.cbrt({})": 0.0,
+    "tg.atan2({}, {})": 0.0,
+    "tg.erfinv({} - 1.0)": 0.0,
+    "tg.mod({}, {})": 0.0,
+    "{} * {}": math.inf,
+    "{} * {} + {}": math.nan,
+    "tg.sin({})": math.inf,
+    "tg.fma({}, {}, {})": math.inf,
+    "tg.tanh({}) * {}": math.nan,
+    "tg.length(tg.vector({0}, {0} * {0}))": 0.0,
+    "tg.length(tg.vector({0}, {0}))": math.inf,
+    "tg.normalize(tg.vector({0}, {0}))[0]": 0.0,
+    "tg.fast.exp2({})": 500.0,
+}
+"""Expressions, and where their slope, or a factor in it, is infinite or a NaN."""
+
+MASKS = {
+    "a choice": "y[j] = tg.where(m != 0.0, {f}, 3.0 * x[j])",
+    "an expression": "y[j] = {f} if m != 0.0 else 3.0 * x[j]",
+    "a branch": "f = {f}\nif m != 0.0:\n    y[j] = f\nelse:\n    y[j] = 3.0 * x[j]",
+    "a loop": "f = {f}\ns = 3.0 * x[j] * (1.0 - m)\nfor k in range(int(m)):\n    s += f\ny[j] = s",
+    "a while": "f = {f}\ns = 3.0 * x[j] * (1.0 - m)\nk = int(0)\nwhile k < int(m):\n    s += f\n    k += 1\ny[j] = s",
+    "a tile": "f = tg.tile({f})\ne = tg.tile(x[j])\ny[j] = tg.untile(tg.where(tg.tile(m) != 0.0, f, e * 3.0))",
+    "an element": "f = tg.tile({f})\ny[j] = f[j] if m != 0.0 else 3.0 * x[j]",
+    "a component": "f = tg.vector({f}, 3.0 * x[j])\ny[j] = f[int(1.0 - m)]",
+    "overwritten": "f = {f}\ny[j] = f\nif m == 0.0:\n    y[j] = 3.0 * x[j]",
+    "a mapped function": "y[j] = tg.untile(tg.tile_map(choose, tg.tile({f}), tg.tile(m), tg.tile(x[j])))",
+}
+"""Ways to take f where m is 1, and 3 x where that is 0."""
+
+
+@tg.func
+def choose(f, m, x):
+    return f if m != 0.0 else 3.0 * x
+
+
+def gradient(text: str, x: Any, m: Any, g: Any, dtype: Any) -> np.ndarray:
+    """Of sum(g y) by x, of a kernel(x, m, y) of eight threads."""
+    body = text.replace("\n", "\n    ")
+    source = (
+        f"def kernel(x: tg.array[D], given: tg.array[D], y: tg.array[D]):\n    i, j = tg.tid()\n    {body}\n"
+    )
+    space: dict[str, Any] = {"tg": tg, "D": dtype, "choose": choose}
+    exec(source, space)
+    kernel = tg.kernel(source=source)(space["kernel"])
+    a = tg.array(np.asarray(x), dtype=dtype, requires_grad=True)
+    y = tg.zeros(len(g), dtype=dtype, requires_grad=True)
+    with tg.Tape() as tape:
+        tg.launch_tiled(
+            kernel, dim=1, inputs=[a, tg.array(np.asarray(m), dtype=dtype)], outputs=[y], block_dim=8
+        )
+    tape.backward(grads={y: tg.array(np.asarray(g), dtype=dtype)})
+    return a.grad.numpy().astype(float)
+
+
+def check(expression: str, mask: str, dtype: Any) -> None:
+    """The first four threads take 3 x at the place where f has no slope; the others take f at an ordinary one."""
+    bad, usual = SPOILED[expression], 0.5 if "asin" in expression or "erfinv" in expression else 1.5
+    if "acos" in expression:
+        usual = -0.5
+    f = expression.format("u", "u", "u")
+    x, m = np.array([bad] * 4 + [usual] * 4), np.array([0.0] * 4 + [1.0] * 4)
+    text = f"m = given[j]\nu = x[j]\n{MASKS[mask].format(f=f)}"
+    if mask in ("a loop", "a while") and not math.isfinite(bad):
+        return
+    found = gradient(text, x, m, np.ones(8), dtype)
+    alone = gradient(f"u = x[j]\ny[j] = {f}", x, m, [0.0] * 4 + [1.0] * 4, dtype)
+    assert np.isfinite(alone[4:]).all()
+    assert found.tolist() == [3.0] * 4 + alone[4:].tolist(), text
+    if math.isfinite(bad):
+        assert alone[:4].tolist() == [0.0] * 4, "a gradient of 0 stays 0"
+
+
+@pytest.mark.parametrize(
+    ("expression", "mask"),
+    [("tg.sqrt({})", "an expression"), ("{} * {}", "a choice"), ("1.0 / {}", "a branch")],
+)
+def test_what_is_not_taken_spoils_nothing(expression: str, mask: str) -> None:
+    check(expression, mask, tg.float32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [tg.float32, tg.bfloat16], ids=str)
+@pytest.mark.parametrize("mask", [*MASKS])
+def test_nothing_is_spoiled(mask: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tg.config, "cache_kernels", False)
+    for expression in SPOILED:
+        check(expression, mask, dtype)
+
+
+OUTSIDE = {
+    "s / t": ([2.0], [2.0, 4.0, 8.0], 0.5 + 0.25 + 0.125),
+    "s * tg.log(t)": ([2.0], [1.0, math.e, 1.0], 1.0),
+    "tg.pow(t, -1.0) * s": ([2.0], [2.0, 4.0, 8.0], 0.5 + 0.25 + 0.125),
+    "s * tg.rsqrt(t)": ([2.0], [4.0, 16.0, 64.0], 0.5 + 0.25 + 0.125),
+    "(s + t) / t": ([2.0], [2.0, 4.0, 8.0], 0.5 + 0.25 + 0.125),
+    "s / t * t": ([2.0], [2.0, 4.0, 8.0], 3.0),
+}
+"""Of a number and a tile of eight of which three exist, and the derivative of the sum by the number."""
+
+
+@pytest.mark.parametrize("expression", [*OUTSIDE])
+def test_elements_outside_take_part_in_nothing(expression: str) -> None:
+    x, w, slope = OUTSIDE[expression]
+    text = f"s = x[0]\nt = tg.tile_load(given, shape=8)\ntg.tile_store(y, {expression})"
+    assert gradient(text, x, w, [1.0] * 3, tg.float64).tolist() == pytest.approx([slope], rel=1e-12)
+
+
+def test_rules_at_0() -> None:
+    """As docs/gradients.md says."""
+    v, n = "v = tg.vector(x[0], x[1], x[2])", [1.0]
+    assert gradient(f"{v}\ny[0] = tg.length(v)", [0.0] * 3, [0.0], n, tg.float32).tolist() == [0.0] * 3
+    assert gradient(f"{v}\ny[0] = tg.normalize(v)[1]", [0.0] * 3, [0.0], n, tg.float32).tolist() == [0.0] * 3
+    for form, slope in {"tg.sqrt(x[0])": np.inf, "tg.pow(x[0], 0.5)": np.inf, "tg.pow(x[0], 1.0)": 1.0,
+                        "tg.pow(x[0], 2.0)": 0.0, "tg.pow(x[0], 0.0)": 0.0, "tg.hypot(x[0], x[0])": 0.0,
+                        "tg.atan2(x[0], x[0])": 0.0, "tg.cbrt(x[0])": np.inf}.items():  # fmt: skip
+        assert gradient(f"y[0] = {form}", [0.0], [0.0], n, tg.float32).tolist() == [slope], form
