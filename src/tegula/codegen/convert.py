@@ -50,8 +50,27 @@ def _int_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str
 
 def _int_to_float(code: Code, x: str, source: DType, to: DType, width: int) -> str:
     wide = to if to.bits >= 32 else float32
+    if (
+        to is bfloat16 and source.bits >= 32
+    ):  # float32 would round before; other narrow floats do not reach so far
+        wide = float64
+        x = _made_odd(code, x, source, width) if source.bits == 64 else x
     made = _cast(code, "sitofp" if source.kind == "i" else "uitofp", x, _scalar(source), _scalar(wide), width)
     return convert(code, made, wide, to, width)
+
+
+def _made_odd(code: Code, x: str, source: DType, width: int) -> str:
+    """A 64-bit integer as one that float64 has: of those that it has not, the low bits are one bit that says whether
+    any was set, so that the next rounding is right."""
+    ints = _Ints(code, 64, width)
+    low = ints.op("and", x, 0x7FF)
+    kept = ints.op("and", x, -0x800)
+    odd = ints.pick(ints.test("ne", low, 0), ints.op("or", kept, 0x800), kept)
+    if source.kind == "i":
+        is_small = ints.test("ult", ints.op("add", ints.op("ashr", x, 53), 1), 2)
+    else:
+        is_small = ints.test("eq", ints.op("lshr", x, 53), 0)
+    return ints.pick(is_small, x, odd)
 
 
 def _float_to_int(code: Code, x: str, source: DType, to: DType, width: int) -> str:

@@ -26,13 +26,25 @@ def round_to_odd_float32(x: np.ndarray) -> np.ndarray:
     return odd.reshape(near.shape)
 
 
+def _made_odd(x: np.ndarray) -> np.ndarray:
+    """64-bit integers as ones that float64 has: of the others, the low bits are one that says whether any was set."""
+    if x.dtype.itemsize < 8:
+        return x
+    low, unit = x.dtype.type(0x7FF), x.dtype.type(0x800)
+    kept, high = x & ~low, x >> x.dtype.type(53)
+    odd = np.where(x & low != 0, kept | unit, kept)
+    return np.where((high == 0) | (~high == 0), x, odd)
+
+
 def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
-    """x as `to`: floats round to nearest even once; float to integer truncates and saturates, NaN gives 0; integers
-    wrap; integers reach 16- and 8-bit floats through float32; anything to bool is `!= 0`."""
+    """x as `to`: floats and integers become floats rounded to nearest even once; float to integer truncates and
+    saturates, NaN gives 0; integers wrap; anything to bool is `!= 0`."""
     source = x.dtype
     with np.errstate(all="ignore"):
         if to == np.bool_:
             return x.astype(np.float64) != 0 if is_narrow_float(source) else x != 0
+        if source.kind in "iu" and source.itemsize >= 4 and is_narrow_float(to):
+            return round_to_odd_float32(_made_odd(x).astype(np.float64)).astype(to)
         if source.kind in "iub" or source == to:
             return x.astype(np.float32).astype(to) if is_narrow_float(to) and source != to else x.astype(to)
         if is_narrow_float(to):
