@@ -1,8 +1,9 @@
 """Run generated programs by the thousand, on any device: results against the interpreter, or gradients against finite
-differences and derivatives in forward mode; every second one has kinks, and only the latter. Or, with `--order`, the
-order of accesses to elements of tiles, against a model of it, also lowered to the threads of a GPU block.
+differences and derivatives in forward mode; every second one has kinks, and only the latter. With `--rounded`,
+gradients in every type of floats, against twins in float64. Or, with `--order`, the order of accesses to elements of
+tiles, against a model of it, also lowered to the threads of a GPU block.
 
-Usage: python tools/generated_programs.py [--gradients | --tapes | --order] [--device cuda:0] [--first SEED]
+Usage: python tools/generated_programs.py [--gradients | --tapes | --order | --rounded] [--device cuda:0] [--first SEED]
                                           [--count N] [--jobs N] [--seconds N] [--limit N] [--every N] [--into FILE]
 
 Programs are made from their seeds. Each worker is a process of its own, and another takes its place after a program at
@@ -94,17 +95,31 @@ def outcome_of_order(seed: int) -> str:
         return f"failed: {type(error).__name__} {error}\n{program}"
 
 
+def outcome_of_rounded(seed: int) -> str:
+    """ "right", "unstable", the code of a refusal, or how it is wrong."""
+    from check_rounded import check
+    from rounded_programs import RoundedProgram
+
+    program = RoundedProgram(seed)
+    try:
+        found = check(program)
+    except Exception as error:
+        return f"failed: {type(error).__name__} {error}\n{program}"
+    return f"failed: {found}\n{program}" if found.startswith("wrong") else found
+
+
 OUTCOMES = {
     "results": outcome_of_program,
     "gradients": outcome_of_gradient,
     "tapes": outcome_of_tape,
     "order": outcome_of_order,
+    "rounded": outcome_of_rounded,
 }
 
 
 def work(device: str, kind: str) -> None:
     """Answer each seed that comes with its outcome."""
-    own = "tests/gradients" if kind in ("gradients", "tapes") else "tests/generated"
+    own = "tests/gradients" if kind in ("gradients", "tapes", "rounded") else "tests/generated"
     for folder in ("tests/semantics", own, "src"):
         sys.path.insert(0, str(ROOT / folder))
     import tegula as tg
@@ -272,7 +287,7 @@ def main() -> int:
     )
     which = parser.add_mutually_exclusive_group()
     which.set_defaults(kind="results")
-    for kind in ("gradients", "tapes", "order"):
+    for kind in ("gradients", "tapes", "order", "rounded"):
         which.add_argument(f"--{kind}", action="store_const", const=kind, dest="kind")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--first", type=int, default=0, metavar="SEED")

@@ -1,0 +1,57 @@
+"""A kernel's gradient in its own type against central differences of its twin in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from check_program import OF_GRADIENTS, OF_PROGRAMS
+from rounded_programs import CELLS, DRAWN, INPUTS, LANES, PATHS, TAMED, TYPES, RoundedProgram
+
+import tegula as tg
+
+AGREED = {"float64": 2.0**-24, "float32": 2.0**-12, "float16": 2.0**-7, "bfloat16": 2.0**-4}
+"""How well a gradient agrees, of the largest one: the last digits are lost in sums of several roundings."""
+VALUES = {"float64": 2.0**-40, "float32": 2.0**-16, "float16": 2.0**-6, "bfloat16": 2.0**-3}
+"""How well values agree where rounding is not magnified."""
+
+
+def build(program: RoundedProgram) -> Any:
+    """The kernel object."""
+    space: dict[str, Any] = {"tg": tg, "D": getattr(tg, program.dtype)}
+    exec(TAMED, space)
+    space["tamed"] = tg.func(source=TAMED)(space["tamed"])
+    exec(program.text, space)
+    return tg.kernel(source=program.text)(space["kernel"])
+
+
+def check(program: RoundedProgram) -> str:
+    """ "right", "wrong: ...", "unstable" where the twin has other values than the kernel, or the code of a refusal."""
+    rng, t = np.random.default_rng(program.n), TYPES[program.dtype]
+    a, g = rng.uniform(-1.5, 1.5, INPUTS).astype(t), rng.choice(DRAWN, CELLS)
+    g[program.cells :] = 0.0
+    wide = a.astype(np.float64)
+    with np.errstate(all="ignore"):
+        edges = program.edges(wide)
+    dtype = getattr(tg, program.dtype)
+    x, y = tg.array(a, dtype=dtype, requires_grad=True), tg.zeros(CELLS, dtype=dtype, requires_grad=True)
+    paths = tg.zeros((PATHS, LANES), dtype=tg.int32)
+    try:
+        with tg.Tape() as tape:
+            edge = tg.array(edges.astype(t), dtype=dtype)
+            tg.launch(build(program), (1, LANES), [program.n, x, edge], [paths, y], block_dim=LANES)
+        values = y.numpy().astype(np.float64)
+        tape.backward(grads={y: tg.array(g.astype(t), dtype=dtype)})
+    except tg.CompileError as error:
+        codes = {e.CODE for e in getattr(error, "errors", [error])}
+        if not codes.issubset(OF_PROGRAMS + OF_GRADIENTS):
+            raise
+        return min(codes)
+    wanted, twin = program.gradient(wide, edges, paths.numpy(), g)
+    if not np.allclose(values, twin, rtol=0.0, atol=VALUES[program.dtype]):
+        return f"unstable: values differ by {np.abs(values - twin).max()}"
+    found = x.grad.numpy().astype(np.float64)
+    apart, size = np.abs(found - wanted).max(), max(0.5, float(np.abs(wanted).max()))
+    if not apart <= AGREED[program.dtype] * size:
+        return f"wrong: {found.tolist()} for {wanted.tolist()}, apart by {apart / size}"
+    return "right"

@@ -1,0 +1,495 @@
+"""Random kernels in every type of floats, each with a twin in NumPy that knows nothing of the compiler.
+
+The twin computes what the kernel does in float64, and adds to each result the error that rounding to the kernel's
+type made there. It takes the kernel's paths, which the kernel writes down: conditions and indices are made to lie at
+the edge of rounding. So central differences of the twin are the derivative of what the kernel computed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+LANES, INPUTS, SIDE = 8, 16, 4
+CELLS, PATHS, EDGES = 400, 128, 24
+"""Numbers of results, of choices written down, and of places where something is compared."""
+TYPES: dict[str, Any] = {
+    "float64": np.float64,
+    "float32": np.float32,
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+}
+DRAWN = np.array([-1.5, -1.0, -0.5, 0.5, 1.0, 1.5])
+"""Gradients of results."""
+
+
+TAMED = """def tamed(x):
+    return x / (x * x * 0.25 + 1.0)
+"""
+"""Keeps numbers small in a few instructions."""
+
+
+class Run:
+    """One evaluation of a twin. `paths`: what the kernel chose, or None where the twin decides by itself and sets the
+    `edges` on its way; `errors`: those of rounding, or None where they are found."""
+
+    def __init__(self, dtype: Any, a: np.ndarray, paths: np.ndarray | None, edges: np.ndarray) -> None:
+        self.dtype, self.a, self.paths, self.edges = dtype, a, paths, edges
+        self.y = np.zeros(CELLS)
+        self.names: dict[str, np.ndarray] = {}
+        self.errors: list[np.ndarray] = []
+        self.known: list[np.ndarray] | None = None
+        self.at = self.chosen = 0
+        self.shares: list[np.ndarray] = []
+        self.shared = 0
+        self.set: set[int] = set()
+
+    def rounded(self, exact: Any, dtype: Any = None) -> np.ndarray:
+        """What the kernel has in the place of an exact result."""
+        exact = np.asarray(exact, np.float64)
+        if self.known is None:
+            near = exact.astype(dtype or self.dtype).astype(np.float64)
+            self.errors.append(near - exact)
+            return near
+        self.at += 1
+        return exact + self.known[self.at - 1]
+
+    def choice(
+        self, edge: int, x: np.ndarray, decide: Callable[[np.ndarray], np.ndarray], step: float
+    ) -> np.ndarray:
+        """What the kernel decided, as integers: one for each lane, or one."""
+        if self.paths is not None:
+            found = self.paths[self.chosen]
+            self.chosen += 1
+            return found if x.ndim else found[0]
+        if edge not in self.set:
+            self.set.add(edge)
+            near = np.float64(np.asarray(x + step, self.dtype))
+            self.edges[edge] = near
+        self.chosen += 1
+        return decide(x - (self.edges[edge] if x.ndim else self.edges[edge, 0])).astype(int)
+
+    def weights(self, found: Callable[[], np.ndarray]) -> np.ndarray:
+        """Parts of a gradient that equal extremes have, as they were where errors were found."""
+        if self.known is None:
+            self.shares.append(found())
+            return self.shares[-1]
+        self.shared += 1
+        return self.shares[self.shared - 1]
+
+
+@dataclass(frozen=True)
+class Expr:
+    """What the kernel says, and what the twin does. `kind`: "u" of the block, "l" of each lane, "t" a tile of LANES
+    elements, "m" one of SIDE x SIDE."""
+
+    text: str
+    kind: str
+    value: Callable[[Run], np.ndarray]
+
+
+@dataclass
+class Body:
+    """Statements: lines of the kernel, and what the twin does."""
+
+    lines: list[str] = field(default_factory=list)
+    steps: list[Callable[[Run], None]] = field(default_factory=list)
+
+    def add(self, text: str, step: Callable[[Run], None] | None = None) -> None:
+        self.lines.append(text)
+        if step is not None:
+            self.steps.append(step)
+
+    def run(self, run: Run) -> None:
+        for step in self.steps:
+            step(run)
+
+
+def _sqrt(x: np.ndarray) -> np.ndarray:
+    return np.sqrt(x)
+
+
+UNARY: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
+    ("tg.sin({})", np.sin),
+    ("tg.cos({})", np.cos),
+    ("tg.tanh({})", np.tanh),
+    ("tg.atan({})", np.arctan),
+    ("tg.exp2({} * D(0.25))", lambda x: np.exp2(x * 0.25)),
+    *(("-{}", np.negative), ("{} * D(0.5)", lambda x: x * 0.5), ("tg.abs({})", np.abs)) * 3,
+)
+"""Of these the twin rounds once; the quarter is exact."""
+
+
+class RoundedProgram:
+    """`text`: a kernel(n, a, c, paths, y) in the type D; `body`: its twin."""
+
+    def __init__(self, seed: int) -> None:
+        self.r = random.Random(seed)
+        self.dtype = list(TYPES)[seed % len(TYPES)]
+        self.n = self.r.choice((0, 1, 2, 3))
+        self.body = Body()
+        self.names: dict[str, str] = {}
+        self.edge = self.count = self.written = self.depth = 0
+        self.rough = False
+        self.loops = 0
+        self.lane_code = False
+        for kind in "ult":
+            self.assign(kind)
+        for _ in range(self.r.randint(3, 6)):
+            self.statement(2)
+        self.results()
+        lines = ["i, j = tg.tid()", "p = int(0)", *self.body.lines]
+        body = "\n".join(f"    {line}" for line in lines)
+        head = "n: int, a: tg.array[D], c: tg.array2d[D], paths: tg.array2d[int], y: tg.array[D]"
+        self.text = f"def kernel({head}):\n{body}\n"
+
+    def __str__(self) -> str:
+        return f"# D = {self.dtype}, n = {self.n}\n{self.text}"
+
+    # Expressions ------------------------------------------------------------------------------------------------------
+
+    def leaf(self, kind: str) -> Expr:
+        names = [name for name, k in self.names.items() if k == kind]
+        if names and self.r.random() < 0.65:
+            name = self.r.choice(names)
+            return Expr(name, kind, lambda run: run.names[name])
+        at = self.r.randrange(INPUTS)
+        if kind == "u":
+            return Expr(f"a[{at}]", kind, lambda run: np.asarray(run.a[at]))
+        if kind == "l":
+            index = (np.arange(LANES) * 3 + at) % INPUTS
+            return Expr(f"a[(j * 3 + {at}) % {INPUTS}]", kind, lambda run: run.a[index])
+        if kind == "t":
+            return Expr(f"tg.tile_load(a, shape={LANES}, offset={at})", kind, lambda run: _window(run.a, at))
+        load = f"tg.tile_reshape(tg.tile_load(a, shape={SIDE * SIDE}), ({SIDE}, {SIDE}))"
+        return Expr(load, kind, lambda run: run.a.reshape(SIDE, SIDE))
+
+    def expr(self, kind: str, depth: int = 2) -> Expr:
+        if depth == 0 or self.r.random() < 0.2:
+            return self.leaf(kind)
+        forms = [self.binary] * 5 + [self.unary] * 4 + [self.through, self.quotient, self.root]
+        own = {
+            "u": [self.summary, self.element],
+            "l": [self.of_tile, self.vector],
+            "t": [self.of_lanes, self.shifted, self.scan],
+            "m": [self.product, self.turned],
+        }
+        forms += own[kind] * 2
+        if self.lane_code:
+            forms = [self.binary, self.unary, self.through, self.quotient, self.root]
+            forms += [self.vector] * (kind == "l")
+        return self.r.choice(forms)(kind, depth - 1)
+
+    def binary(self, kind: str, depth: int) -> Expr:
+        x, y = self.expr(kind, depth), self.expr(kind if self.r.random() < 0.7 else "u", depth)
+        sign, f = self.r.choice((("+", np.add), ("-", np.subtract), ("*", np.multiply), ("*", np.multiply)))
+        return Expr(
+            f"({x.text} {sign} {y.text})", kind, lambda run: run.rounded(f(x.value(run), y.value(run)))
+        )
+
+    def unary(self, kind: str, depth: int) -> Expr:
+        x, (form, f) = self.expr(kind, depth), self.r.choice(UNARY)
+        return Expr(f"({form.format(f'({x.text})')})", kind, lambda run: run.rounded(f(x.value(run))))
+
+    def through(self, kind: str, depth: int) -> Expr:
+        """Through another type and back."""
+        x, to = self.expr(kind, depth), self.r.choice(("float32", "float16", "bfloat16"))
+        if kind in "tm":
+            text = f"tg.tile_astype(tg.tile_astype({x.text}, tg.{to}), D)"
+        else:
+            text = f"D(tg.{to}({x.text}))"
+        return Expr(text, kind, lambda run: run.rounded(run.rounded(x.value(run), TYPES[to])))
+
+    def quotient(self, kind: str, depth: int) -> Expr:
+        x, y = self.expr(kind, depth), self.leaf(kind)
+
+        def value(run: Run) -> np.ndarray:
+            top, v = x.value(run), y.value(run)
+            return run.rounded(top / run.rounded(run.rounded(v * v) + 1.0))
+
+        return Expr(f"({x.text} / ({y.text} * {y.text} + D(1.0)))", kind, value)
+
+    def root(self, kind: str, depth: int) -> Expr:
+        y = self.leaf(kind)
+        return Expr(
+            f"tg.sqrt({y.text} * {y.text} + D(0.5))",
+            kind,
+            lambda run: run.rounded(_sqrt(run.rounded(run.rounded(y.value(run) ** 2) + 0.5))),
+        )
+
+    def summary(self, kind: str, depth: int) -> Expr:
+        """A sum or an extreme of a tile."""
+        x = self.expr("t", depth)
+        which = self.r.choice(("sum", "max", "min"))
+        if which == "sum":
+            self.rough = True
+            return Expr(
+                f"(tg.tile_sum({x.text})[0] * D(0.25))",
+                "u",
+                lambda run: run.rounded(run.rounded(x.value(run).sum()) * 0.25),
+            )
+
+        def value(run: Run) -> np.ndarray:
+            v = x.value(run)
+            best = v.max() if which == "max" else v.min()
+            w = run.weights(lambda: (v == best) / np.count_nonzero(v == best))
+            return np.asarray((v * w).sum())
+
+        return Expr(f"tg.tile_{which}({x.text})[0]", "u", value)
+
+    def element(self, kind: str, depth: int) -> Expr:
+        x, at = self.leaf("t"), self.r.randrange(LANES)
+        return Expr(f"({x.text})[{at}]", "u", lambda run: np.asarray(x.value(run)[at]))
+
+    def of_tile(self, kind: str, depth: int) -> Expr:
+        x = self.expr("t", depth)
+        if self.r.random() < 0.5:
+            return Expr(f"tg.untile({x.text})", "l", x.value)
+        step = self.r.choice((1, 3))
+        at = (np.arange(LANES) * step + 1) % LANES
+        return Expr(f"({x.text})[(j * {step} + 1) % {LANES}]", "l", lambda run: x.value(run)[at])
+
+    def of_lanes(self, kind: str, depth: int) -> Expr:
+        x = self.expr("l", depth)
+        return Expr(f"tg.tile({x.text})", "t", lambda run: np.broadcast_to(x.value(run), LANES) + 0.0)
+
+    def shifted(self, kind: str, depth: int) -> Expr:
+        x = self.leaf("t")
+        return Expr(f"({x.text})[::-1]", "t", lambda run: x.value(run)[::-1])
+
+    def scan(self, kind: str, depth: int) -> Expr:
+        self.rough = True
+        x = self.leaf("t")
+
+        def value(run: Run) -> np.ndarray:
+            return run.rounded(run.rounded(np.cumsum(x.value(run))) * 0.25)
+
+        return Expr(f"(tg.tile_scan_inclusive({x.text}) * D(0.25))", "t", value)
+
+    def vector(self, kind: str, depth: int) -> Expr:
+        x, y = self.leaf("l"), self.leaf("u" if self.r.random() < 0.3 else "l")
+
+        def value(run: Run) -> np.ndarray:
+            v, w = x.value(run), y.value(run)
+            return run.rounded(_sqrt(run.rounded(run.rounded(v * v) + run.rounded(w * w + 0.0 * v))))
+
+        return Expr(f"tg.length(tg.vector({x.text}, {y.text}))", "l", value)
+
+    def product(self, kind: str, depth: int) -> Expr:
+        self.rough = True
+        x, y = self.expr("m", depth), self.leaf("m")
+        return Expr(
+            f"(({x.text} @ {y.text}) * D(0.25))",
+            "m",
+            lambda run: run.rounded(run.rounded(x.value(run) @ y.value(run)) * 0.25),
+        )
+
+    def turned(self, kind: str, depth: int) -> Expr:
+        x = self.leaf("m")
+        return Expr(f"tg.tile_transpose({x.text})", "m", lambda run: x.value(run).T)
+
+    # Statements -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def inside(self, opening: str) -> Iterator[Body]:
+        """Statements under a line; names that they bind end with them."""
+        outer, self.body = self.body, Body()
+        names, yielded = dict(self.names), self.body
+        yield yielded
+        self.names, self.body = names, outer
+        self.body.lines += [opening, *(f"    {line}" for line in yielded.lines or ["pass"])]
+
+    def bind(self, name: str, x: Expr) -> None:
+        def step(run: Run) -> None:
+            run.names[name] = x.value(run) + 0.0
+
+        self.body.add(f"{name} = {x.text}", step)
+
+    def assign(self, kind: str | None = None) -> None:
+        kind = kind or self.r.choice("uullttm")
+        x = self.tame(self.expr(kind))
+        self.count += 1
+        name = f"{kind}{self.count}"
+        self.bind(name, x)
+        self.names[name] = kind
+
+    def tame(self, x: Expr) -> Expr:
+        """Nothing becomes large."""
+
+        def value(run: Run) -> np.ndarray:
+            v = x.value(run)
+            return run.rounded(v / run.rounded(run.rounded(run.rounded(v * v) * 0.25) + 1.0))
+
+        return Expr(f"tamed({x.text})", x.kind, value)
+
+    def change(self, lanes: bool = False) -> None:
+        kinds = "l" if lanes else "ultm"
+        name = self.r.choice([n for n, k in self.names.items() if k in kinds] or ["l"])
+        if name in self.names:
+            self.bind(name, self.tame(self.expr(self.names[name])))
+
+    def statement(self, depth: int) -> None:
+        nests = [self.branch, self.loop, self.lane_branch, self.pick]
+        if depth and self.r.random() < 0.5:
+            self.r.choice(nests)(depth - 1)
+        else:
+            self.r.choice((self.assign, self.change, self.change, self.grow))()
+
+    def grow(self) -> None:
+        """A sum of what was there before, as loops over tiles make it."""
+        name = self.r.choice([n for n, k in self.names.items() if k in "ult"])
+        x, y = self.expr(self.names[name], 1), self.leaf(self.names[name])
+        both = Expr(f"{name} + {x.text} * {y.text}", "", lambda run: run.rounded(
+            run.names[name] + run.rounded(x.value(run) * y.value(run))))  # fmt: skip
+        self.bind(name, Expr(f"({both.text}) * D(0.5)", "", lambda run: run.rounded(both.value(run) * 0.5)))
+
+    def compared(self, x: Expr) -> tuple[str, int, float]:
+        """A number that is near 0 at an edge, the edge, and how far that is moved by."""
+        self.edge += 1
+        edge = self.edge - 1
+        at = "j" if x.kind == "l" else "0"
+        return f"({x.text} - c[{edge}, {at}])", edge, self.r.choice((0.0, 0.0, 0.0, -0.25, 0.25))
+
+    def decided(
+        self, x: Expr, test: str, decide: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[str, Callable[[Run], Any]]:
+        """A name of an integer that the kernel decides on and writes down, and what the twin takes for it."""
+        near, edge, step = self.compared(x)
+        self.count += 1
+        name = f"k{self.count}"
+        self.body.lines += [f"{name} = {test.format(near)}", f"paths[p, j] = {name}", "p += 1"]
+        if self.r.random() < 0.5 and x.kind == "u":
+            self.body.add("y[0] = a[0]")
+        return name, lambda run: run.choice(edge, x.value(run), decide, step)
+
+    def edge_expr(self, kind: str) -> Expr:
+        x, y = self.leaf(kind), self.leaf(kind)
+        return Expr(f"{x.text} * {y.text}", kind, lambda run: run.rounded(x.value(run) * y.value(run)))
+
+    def can_decide(self) -> bool:
+        return self.edge < EDGES and self.loops < 2
+
+    def branch(self, depth: int) -> None:
+        if not self.can_decide():
+            return
+        name, take = self.decided(self.edge_expr("u"), "int({} >= 0.0)", lambda d: d >= 0.0)
+        bodies: list[Body] = []
+        for opening in (f"if {name} != 0:", "else:"):
+            with self.inside(opening) as body:
+                for _ in range(self.r.randint(1, 2)):
+                    self.change() if self.r.random() < 0.7 else self.statement(0)
+            bodies.append(body)
+        self.body.steps.append(lambda run: bodies[0 if take(run) else 1].run(run))
+
+    def lane_branch(self, depth: int) -> None:
+        lanes = [n for n, k in self.names.items() if k == "l"]
+        if not self.can_decide() or not lanes:
+            return
+        name, take = self.decided(self.edge_expr("l"), "int({} >= 0.0)", lambda d: d >= 0.0)
+        target = self.r.choice(lanes)
+        self.lane_code = True
+        x, y = self.tame(self.expr("l")), self.tame(self.expr("l"))
+        self.lane_code = False
+
+        def step(run: Run) -> None:
+            chosen = take(run)
+            run.names[target] = np.where(chosen != 0, x.value(run), y.value(run))
+
+        form = self.r.choice(("choice", "branch", "where"))
+        if form == "branch":
+            self.body.lines += [f"if {name} != 0:", f"    {target} = {x.text}", "else:"]
+            self.body.add(f"    {target} = {y.text}", step)
+        elif form == "where":
+            self.body.add(f"{target} = tg.where({name} != 0, {x.text}, {y.text})", step)
+        else:
+            self.body.add(f"{target} = {x.text} if {name} != 0 else {y.text}", step)
+
+    def pick(self, depth: int) -> None:
+        """An element at an index that is rounded down."""
+        if not self.can_decide():
+            return
+        kind = self.r.choice("ul")
+        name, take = self.decided(self.edge_expr(kind), "min(max(int(tg.floor({} * D(8.0))) + 7, 0), 15)",
+                                  lambda d: np.clip(np.floor(d * 8.0) + 7, 0, 15))  # fmt: skip
+        x = Expr(f"a[{name}]", kind, lambda run: run.a[take(run)])
+        self.count += 1
+        made = f"{kind}{self.count}"
+        self.bind(made, x)
+        self.names[made] = kind
+
+    def loop(self, depth: int) -> None:
+        if self.loops == 2:
+            return
+        self.loops += 1
+        self.count += 1
+        with self.inside(f"for q{self.count} in range(n):") as body:
+            for _ in range(self.r.randint(1, 3)):
+                self.r.choice((self.grow, self.change, lambda: self.statement(depth)))()
+        self.loops -= 1
+
+        def step(run: Run) -> None:
+            for _ in range(self.n):
+                body.run(run)
+
+        self.body.steps.append(step)
+
+    def results(self) -> None:
+        at = 0
+        for name, kind in list(self.names.items()):
+            size = SIDE * SIDE if kind == "m" else LANES
+            if at + size > CELLS:
+                break
+            first = at
+            if kind == "m":
+                text = f"tg.tile_store(y, tg.tile_reshape({name}, ({size},)), offset={first})"
+            else:
+                text = (
+                    f"tg.tile_store(y, {name}, offset={first})" if kind == "t" else f"y[{first} + j] = {name}"
+                )
+
+            def step(run: Run, name: str = name, first: int = first, size: int = size) -> None:
+                run.y[first : first + size] = np.broadcast_to(run.names[name].ravel(), size)
+
+            self.body.add(text, step)
+            at += size
+        self.cells = at
+
+    # The twin ---------------------------------------------------------------------------------------------------------
+
+    def edges(self, a: np.ndarray) -> np.ndarray:
+        """What is to be compared with, so that the conditions lie at the edge for these inputs."""
+        edges = np.zeros((EDGES, LANES))
+        self.body.run(Run(TYPES[self.dtype], a, None, edges))
+        return edges
+
+    def gradient(
+        self, a: np.ndarray, edges: np.ndarray, paths: np.ndarray, g: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The derivative of the sum of g y by each input, and the twin's y."""
+        base = Run(TYPES[self.dtype], a, paths, edges)
+        self.body.run(base)
+        found, eps = np.zeros(INPUTS), 2.0**-17
+        for k in range(INPUTS):
+            ends: list[float] = []
+            for sign in (1.0, -1.0):
+                moved = a.copy()
+                moved[k] += sign * eps
+                run = Run(TYPES[self.dtype], moved, paths, edges)
+                run.known, run.shares = base.errors, base.shares
+                self.body.run(run)
+                ends.append(float((run.y * g).sum()))
+            found[k] = (ends[0] - ends[1]) / (2.0 * eps)
+        return found, base.y
+
+
+def _window(a: np.ndarray, at: int) -> np.ndarray:
+    """A tile of LANES elements; 0 outside."""
+    out = np.zeros(LANES)
+    part = a[at : at + LANES]
+    out[: len(part)] = part
+    return out
