@@ -137,7 +137,7 @@ def _declared(rule: FuncDef, own: Sequence[Type], wide: Sequence[Type]) -> list[
     declared += [None] * (len(own) - len(declared))
     found: list[Type] = []
     for annotation, t, adjoint in zip(declared, own, wide, strict=False):
-        fits = is_element(annotation) and with_scalar(t, scalar_of(annotation)) == annotation
+        fits = is_element(annotation) and with_scalar(element(t), scalar_of(annotation)) == annotation
         is_float = has_adjoint(t) and fits and scalar_of(annotation).is_float
         found.append(annotation if is_float else t if is_element(annotation) else adjoint)
     return found

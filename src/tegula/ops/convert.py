@@ -32,7 +32,7 @@ def _made_odd(x: np.ndarray) -> np.ndarray:
         return x
     low, unit = x.dtype.type(0x7FF), x.dtype.type(0x800)
     kept, high = x & ~low, x >> x.dtype.type(53)
-    odd = np.where(x & low != 0, kept | unit, kept)
+    odd: np.ndarray = np.where(x & low != 0, kept | unit, kept)
     return np.where((high == 0) | (~high == 0), x, odd)
 
 

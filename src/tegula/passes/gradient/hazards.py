@@ -77,7 +77,8 @@ class Hazards:
         self.known.clear()
         for op in kernel.walk():  # in order, so that no chain of operands is long
             for result in op.results:
-                self.of(result), self.above(result)
+                self.of(result)
+                self.above(result)
 
     def spoils(self, factor: Value, op: Op) -> bool:
         """Whether a factor may turn an adjoint of 0 of what an op makes into a NaN."""
