@@ -281,8 +281,8 @@ class array:
         """The gradient; where there is no memory for it yet, that is made, or it is None."""
         if self._grad is not None or not self.requires_grad:
             return self._grad
-        if self._source is not None and self._source[1] is not None and self._source[0].requires_grad:
-            source, view = self._source
+        source, view = self._source or (None, None)
+        if source is not None and view is not None and source.requires_grad:
             whole = source._gradient(make)
             if whole is None:
                 return None

@@ -66,7 +66,7 @@ class Elements(NamedTuple):
         return np.asarray(_Interface(self))
 
 
-MOST_WORK = 10_000
+MOST_WORK: Any = 10_000
 """Steps that NumPy may take to tell whether two arrays share an element."""
 
 
