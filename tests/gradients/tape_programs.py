@@ -457,7 +457,7 @@ class TapeProgram:
         elif kind in ("numpy", "list", "ints", "numbers"):
             self._said(f"assign {kind}", x)
             data: Any = np.arange(np.prod(x.shape), dtype=np.float64).reshape(x.shape) / 8
-            if kind == "list":
+            if kind == "list" and data.size:
                 data = data.tolist()
             elif kind == "ints":
                 data = tg.array((8 * data).astype(np.int32), requires_grad=self.rng.random() < 0.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -125,12 +127,12 @@ WAYS = [
 ]
 
 
-@pytest.mark.parametrize("copy", WAYS)
-def test_copies_are_differentiated(copy: Callable[[tg.array, tg.array], None]) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_copies_are_differentiated(way: Callable[[tg.array, tg.array], None]) -> None:
     x, y, loss = variable(1, 2, 3, 4), variable(0, 0, 0, 0), variable(0)
     with tg.Tape() as tape:
         tg.launch(scale, 4, [x])
-        copy(x, y)
+        way(x, y)
         x.zero_()
         tg.launch(add_up, 4, [y], [loss])
         tg.launch(add_up, 4, [x], [loss])
@@ -422,3 +424,15 @@ def test_views_made_before_have_the_gradient_too() -> None:
     assert grad_of(views[0]) == [1.0, 1.0]
     x.requires_grad = False
     assert views[0].grad is None
+
+
+def test_copied_views_keep_their_part_of_the_gradient() -> None:
+    x = variable(1, 2, 3)
+    x.grad.assign([4.0, 5.0, 6.0])
+    made = copy.deepcopy(x[1:])
+    assert (
+        made.requires_grad and grad_of(made) == [5.0, 6.0] and pickle.loads(pickle.dumps(x[1:])).requires_grad
+    )
+    kept = x[:]
+    kept.requires_grad = False
+    assert not copy.deepcopy(kept).requires_grad and not copy.deepcopy(tg.zeros(2)).is_detached

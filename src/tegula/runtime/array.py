@@ -453,13 +453,14 @@ class array:
         """A packed copy on the same device, with a copy of the gradient. It is no part of what a tape records."""
         made = empty(self.shape, self.dtype, self.device)
         _copied(made._data, made.device, self._data, self.device)
-        made._requires_grad = self._requires_grad
-        made._grad = self.grad.__deepcopy__(memo) if self._grad is not None else None
+        made._requires_grad = False if self.is_detached else self.requires_grad or None
+        known = self._gradient(make=False)
+        made._grad = known.__deepcopy__(memo) if known is not None else None
         return made
 
     def __reduce__(self) -> Any:
         """The elements, their type, the device and whether there is a gradient, which is left behind."""
-        return _unpickled, (np.array(self.numpy()), self.dtype, self.device, self._requires_grad)
+        return _unpickled, (np.array(self.numpy()), self.dtype, self.device, self.requires_grad)
 
     def __len__(self) -> int:
         return self.shape[0]
