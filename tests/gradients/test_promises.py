@@ -224,9 +224,8 @@ def test_every_way_to_overwrite_what_a_gradient_needs(change: str, inside: bool)
             CHANGES[change](x)
     if not inside:
         CHANGES[change](x)
-    with pytest.raises(
-        tg.LaunchError, match="argument 'a' as it was at the launch, but it was overwritten|shares mem"
-    ):
+    others = "shares memory|no gradients of gradients"
+    with pytest.raises(tg.LaunchError, match=f"'a' as it was at the launch, but it was overwritten|{others}"):
         tape.backward(grads={y: np.ones(2)})
 
 
