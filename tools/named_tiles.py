@@ -1,11 +1,12 @@
 """Run generated programs about names of tiles by the thousand: in the interpreter, and on a device or lowered to the
 threads of a GPU, against what Python makes of them on NumPy arrays.
 
-Usage: python tools/named_tiles.py [--first SEED] [--count N] [--shared PART] [--jobs N] [--lowered]
+Usage: python tools/named_tiles.py [--first SEED] [--count N] [--shared PART] [--jobs N]
+                                   [--lowered | --traced]
 
 `--shared`: how many of the tiles are declared shared, from 0 to 1. `--lowered`: instead of compiling a program, run
-what it becomes on a GPU in the interpreter, which looks for data races. Prints the failures, and how many programs
-were right, or refused and why. Exits with 1 if there are failures."""
+what it becomes on a GPU in the interpreter, which looks for data races; `--traced`: do not compile it. Prints the
+failures, and how many programs were right, or refused and why. Exits with 1 if there are failures."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 FAILED = "failed: "
 
 
-def outcome(seed: int, shared: float, lowered: bool) -> str:
+def outcome(seed: int, shared: float, lowered: bool, traced: bool) -> str:
     """ "right", a word for the error by which it was refused, or how it failed."""
     sys.path[:0] = [str(TESTS / "semantics"), str(TESTS / "gpu_lowering")]
     from named_tiles import generate
@@ -28,7 +29,7 @@ def outcome(seed: int, shared: float, lowered: bool) -> str:
 
     program = generate(seed, shared)
     try:
-        return (compare_lowered(program, seed) if lowered else compare(program)) or "right"
+        return (compare_lowered(program, seed) if lowered else compare(program, not traced)) or "right"
     except Exception as error:
         text = "\n".join(program.texts)
         return f"{FAILED}{seed}: {type(error).__name__} {error}\n{text}"
@@ -43,10 +44,11 @@ def main() -> int:
     parser.add_argument("--shared", type=float, default=0.0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--lowered", action="store_true")
+    parser.add_argument("--traced", action="store_true")
     args = parser.parse_args()
     found: Counter[str] = Counter()
     with ProcessPoolExecutor(args.jobs) as pool:
-        run = partial(outcome, shared=args.shared, lowered=args.lowered)
+        run = partial(outcome, shared=args.shared, lowered=args.lowered, traced=args.traced)
         for result in pool.map(run, range(args.first, args.first + args.count), chunksize=20):
             if result.startswith(FAILED):
                 print(result, flush=True)

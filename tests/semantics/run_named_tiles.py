@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from agreement import codes, interpret
+from agreement import codes, traced
 from named_tiles import SHAPES, Program, kernel_text, run_plain
 
 import tegula as tg
+from tegula import interp
 
 LANES = 4
 ARGUMENTS = range(4)
@@ -36,19 +37,20 @@ def compare(program: Program, native: bool = True) -> str:
     """Run the program all ways; "" or, where it was refused, a word for the error: its code, or one of `NO_REFERENCE`.
     AssertionError where it does something else than Python."""
     kernel = build(program)
+    o = tg.zeros((len(SHAPES), 8), dtype=int, device="cpu")
+    try:
+        body = traced(kernel, [o, 0], (1, LANES), LANES)
+    except tg.CompileError as error:
+        return refusal(error)
     for n in ARGUMENTS:
-        want = np.zeros((len(SHAPES), 8), np.int32)
+        want, got = np.zeros(o.shape, np.int32), np.zeros(o.shape, np.int32)
         run_plain(program.texts, want, n)
-        try:
-            got = tg.zeros(want.shape, dtype=int, device="cpu")
-            interpret(kernel, [got, n], (1, LANES), LANES)
-            np.testing.assert_array_equal(got.numpy(), want, f"interpreter, n = {n}")
-            if native:
-                made = tg.zeros(want.shape, dtype=int)
-                tg.launch_tiled(kernel, dim=1, inputs=[made, n], block_dim=LANES)
-                np.testing.assert_array_equal(made.numpy(), want, f"device, n = {n}")
-        except tg.CompileError as error:
-            return refusal(error)
+        interp.run(body, [got, n], (1, LANES), LANES)
+        np.testing.assert_array_equal(got, want, f"interpreter, n = {n}")
+        if native:
+            made = tg.zeros(o.shape, dtype=int)
+            tg.launch_tiled(kernel, dim=1, inputs=[made, n], block_dim=LANES)
+            np.testing.assert_array_equal(made.numpy(), want, f"device, n = {n}")
     return ""
 
 

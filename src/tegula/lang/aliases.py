@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tegula.dataclass import dataclass, field
 from tegula.errors import MergedSharedTiles
 from tegula.ir import Op, Region, Value
-from tegula.ops.buffer import BufNew, BufReshape, BufView, root
+from tegula.ops.buffer import BufNew, BufReshape, BufView, is_packed, root
 from tegula.ops.control import For, While
 from tegula.source import Location
 from tegula.types import BufType
@@ -55,6 +55,7 @@ def blurred_changes(body: Region, joined: Joined) -> Blurred:
                 break
             out.references |= {x for x in (made, other) if x in joined.merged}
     out.errors = list(errors.values())
+    out.references |= objects.reshaped_views()
     for x in list(out.references):
         out.references |= objects.reached(x, copies=False) & joined.merged.keys()
     return out
@@ -97,6 +98,7 @@ class _Objects(Uses):
             for made, sources in joined.merged.items()
             if made.owner in self.order
         }
+        self.sources = joined.merged
         copied = {made: [root(s)] for made, s in joined.copied.items() if made.owner in self.order}
         shared = self._may_be_shared({**self.phis, **copied})
         self.merged = {**self.phis, **{made: s for made, s in copied.items() if s[0] in shared}}
@@ -147,6 +149,39 @@ class _Objects(Uses):
                     return change
         return None
 
+    def reshaped_views(self) -> set[Value]:
+        """Objects made at joins that may be strided views, of which a view of another shape is noticed to be one: of
+        the strided view itself it might be a copy."""
+        out: set[Value] = set()
+        for op in self.order:
+            made = root(op.result) if isinstance(op, BufReshape) else None
+            if (
+                made in self.phis
+                and made not in out
+                and self._may_be_strided(made)
+                and self._noticed(op, made)
+            ):
+                out.add(made)
+        return out
+
+    def _may_be_strided(self, made: Value) -> bool:
+        sources = (
+            s for x in self.reached(made, copies=False) for s in self.sources.get(x, ()) if s is not None
+        )
+        return any(isinstance(s.type, BufType) and not is_packed(s) for s in sources)
+
+    def _noticed(self, view: Op, of: Value) -> bool:
+        """Whether something is changed through a view, or used through it after a change of what it shows."""
+        through = [op for op in self.uses[of] if any(_shows(x, view) for x in op.operands)]
+        around = [loop for op in through for loop in _loops(op) if not within(view, loop)]
+        for change in filter(_changes, self.uses[of]):
+            if self.order[change] < self.order[view]:
+                continue
+            after = any(self.order[op] > self.order[change] for op in through)
+            if change in through or after or any(within(change, loop) for loop in around):
+                return True
+        return False
+
     def refused(self, made: Value, other: Value) -> bool:
         """Whether the two may be one shared tile, and the name merges several of these, or views of one. Also where one
         of them is a copy unless it is the shared tile itself: that cannot be a reference."""
@@ -187,6 +222,13 @@ class _Objects(Uses):
                 seen.add(at)
                 pending += [s for s in sources.get(at, ()) if s is not None]
         return seen
+
+
+def _shows(x: Value, view: Op) -> bool:
+    """Whether a view was made from another one, or is that one."""
+    while isinstance(x.owner, VIEWS) and x.owner is not view:
+        x = x.owner.operands[0]
+    return x.owner is view
 
 
 def is_shared(x: Value) -> bool:

@@ -592,8 +592,9 @@ class Loops(Branches):
         """Whether a name of a shared tile, or one in a tuple, ends an iteration as that of another kind of tile."""
         if isinstance(started, tuple) and isinstance(end, tuple):
             return any(self._ends_as_register(x, y) for x, y in zip(started, end, strict=False))
-        both = is_object(started) and is_object(end)
-        return both and self.declared_shared(started) and not self.declared_shared(end)
+        if not (is_object(started) and is_object(end)):
+            return False
+        return self.declared_shared(started) and not self.declared_shared(end)
 
     def _ended(self, c: Carried, end: Binding) -> Start:
         """The binding after the loop, from its results."""
