@@ -298,6 +298,9 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
 def identity(b: OpBuilder, n: int, dtype: Operand = float) -> Value:
     """The n by n identity matrix."""
     scalar = scalar_of(element_type(dtype))
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeRule("", "", "NotConstant", culprit=n, what="the size of an identity matrix")
+    require(n > 0, f"an identity matrix has 1 or more rows, got {n}")
     require_components(MatType(n, n, scalar))
     entries = [b.const(int(r == c), scalar) for r in range(n) for c in range(n)]
     return b.one(VecMake, entries, {"type": MatType(n, n, scalar)})
@@ -368,6 +371,7 @@ def outer(b: OpBuilder, x: Operand, y: Operand) -> Value:
     """The outer product of two vectors: entry (i, j) is x[i] * y[j]."""
     u, v = b.components_of(_vector(b, x)), b.components_of(_vector(b, y))
     scalar = scalar_of(element(b.value(x).type))
+    require_components(MatType(len(u), len(v), scalar))
     entries = [b.one(REGISTRY["mul"], [p, q]) for p in u for q in v]
     return b.one(VecMake, entries, {"type": MatType(len(u), len(v), scalar)})
 

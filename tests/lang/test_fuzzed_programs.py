@@ -1,0 +1,79 @@
+"""Programs that are wrong in random ways get errors with a place, soon."""
+
+import importlib.util
+import random
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytestmark = pytest.mark.cpu
+
+
+def tool() -> ModuleType:
+    path = Path(__file__).parents[2] / "tools" / "fuzz_programs.py"
+    spec = importlib.util.spec_from_file_location("fuzz_programs", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(first: int, count: int, capsys: pytest.CaptureFixture[str]) -> None:
+    fuzz = tool()
+    for seed in range(first, first + count):
+        text = fuzz.program(seed)
+        what = fuzz.outcome(text, seed)
+        assert not what.startswith("FOUND"), f"seed {seed}: {what}\n{text}"
+    capsys.readouterr()
+
+
+def test_some_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    check(0, 8, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(10))
+def test_many_programs(chunk: int, capsys: pytest.CaptureFixture[str]) -> None:
+    check(1000 + 300 * chunk, 300, capsys)
+
+
+@pytest.mark.slow
+def test_seeds_are_taken_as_they_are() -> None:
+    """Otherwise nothing would be said of what comes behind the first errors."""
+    fuzz = tool()
+    for text in fuzz.SEEDS:
+        assert fuzz.outcome(text, 0) == "taken", text
+
+
+HUGE = ["tg.vector(length={n}, dtype=float)", "tg.matrix(shape=({n}, 2), dtype=float)", "tg.identity({n})"]
+HUGE += [
+    "tg.tile_zeros(shape={n}, dtype=float)",
+    "tg.tile_arange({n}, dtype=tg.float64)",
+    "tg.tile_full((2, {n}), 1.0)",
+]
+HUGE += [
+    "tg.tile_reshape(tg.tile_zeros(8), shape={n})",
+    "tg.tile_broadcast(tg.tile_zeros(1), shape=({n},))",
+    "v**{n}",
+]
+HUGE += [
+    "1 << {n}",
+    "10**{n}",
+    "1 << -{n}",
+    "tg.outer(tg.vector(length=65, dtype=float), tg.vector(length=64, dtype=float))",
+]
+
+
+@pytest.mark.parametrize("expression", HUGE)
+def test_what_is_too_large_is_refused(expression: str) -> None:
+    """At once, and without memory for it; shifts by counts below 0 have a value."""
+    for n in random.Random(expression).sample([10**9 * 3, 2**31, 2**63, 2**64 + 1, 10**30, 10**400], 2):
+        text = (
+            "def kernel(x, y: tg.array1d[float], z, n, m):\n"
+            f"    v = int(y[0])\n    t = {expression.format(n=n)}\n    print(t)\n"
+        )
+        what = tool().outcome(text, 0)
+        assert not what.startswith("FOUND") and (
+            what != "taken" or "<< -" in expression or "v**" in expression
+        )
