@@ -520,11 +520,15 @@ class NoComparison(TegulaError, TypeError):
 
     CODE: ClassVar[str] = "comparison"
 
-    def __str__(self) -> str:
-        help = (
-            "compare elements by a.numpy() == b.numpy(), in one number by numpy.array_equal; objects by `is`"
+    def __init__(self) -> None:
+        self.message = "arrays have no == and no !="
+        self.help = (
+            "compare elements by a.numpy() == b.numpy(), all at once by numpy.array_equal; objects by `is`"
         )
-        return rendered(self.CODE, None, "arrays have no == and no !=", (), help)
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return rendered(self.CODE, None, self.message, (), self.help)
 
 
 class RunError(TegulaError, RuntimeError):
