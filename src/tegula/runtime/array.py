@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tegula.errors import NoComparison, UnfitNumber
-from tegula.fitting import extents, first_leaf, fitted, is_numeric, listed, new_extents
+from tegula.fitting import extents, first_leaf, fitted, is_numeric, limits, listed, new_extents
 from tegula.lang.annotations import ArrayAnnotation, array_annotation
 from tegula.runtime.description import ALIGNMENT, MOST_DESCRIPTIONS, Description, described
 from tegula.runtime.device import CPU, Device, get_device
@@ -527,9 +527,22 @@ def _filled(data: np.ndarray, device: Device, value: object) -> None:
         _cuda_memory().fill(device, data, value)
 
 
-def _pattern(value: object, dtype: ElementType) -> np.ndarray:
-    """What to fill an array with, in its scalar type."""
+@cache
+def _plain_range(scalar: DType) -> tuple[float, float]:
+    """The numbers of a type that take no closer look: all integers, floats that are not the largest."""
+    if not scalar.is_float:
+        return limits(to_numpy(scalar))
+    most = {8: 448.0, 16: 65504.0, 32: 3.4e38, 64: 1.7e308}[scalar.bits]
+    return -most, most
+
+
+def _pattern(value: Any, dtype: ElementType) -> Any:
+    """What to fill an array with: numbers that its scalar type holds."""
     scalar = scalar_of(dtype)
+    if type(value) is int or (type(value) is float and scalar.is_float):
+        low, high = _plain_range(scalar)
+        if low <= value <= high:
+            return value
     wanted = to_numpy(scalar)
     data, home = _found(value, wanted)
     return fitted(data if home is CPU else _cuda_memory().download(home, data), wanted, scalar.name)
