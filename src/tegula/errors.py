@@ -143,6 +143,9 @@ _SUFFIXES = {
     "float16": "h", "float32": "", "float64": "d", "int8": "b", "uint8": "ub", "int16": "s", "uint16": "us",
     "int32": "i", "uint32": "ui", "int64": "l", "uint64": "ul",
 }  # fmt: skip
+_BUFFER_TYPE = re.compile(r"\bbuf<([^<>\[\]]*(?:<[^<>]*>)?), ?\[([\d, ]*)\][^<>]*>")
+_STACK_TYPE = re.compile(r"\bstack<([^<>]*(?:<[^<>]*>)?),(\d+)>")
+_BARRIER_TYPE = re.compile(r"\b(mbarrier|named_barrier)<\d+>")
 _TILE_TYPE = re.compile(r"\b(?:partial )?tile<([^<>\[\]]*(?:<[^<>]*>)?), ?\[([\d, ]*)\][^<>]*>")
 
 
@@ -160,7 +163,9 @@ def _composite(found: re.Match[str]) -> str:
 def spoken(text: str) -> str:
     """A message with types as users write them: array1d[float32] for array<float32,1>, vec3 for vec<3,float32>."""
     text = _PIPE_TYPE.sub(lambda m: f"tile_pipe[{m[1]}, {', '.join(m[2].split(','))}]", text)
-    text = _COMPOSITE_TYPE.sub(_composite, text)
+    text = _BARRIER_TYPE.sub(lambda m: f"tg.{m[1]}", _COMPOSITE_TYPE.sub(_composite, text))
+    text = _STACK_TYPE.sub(lambda m: f"tile_stack({m[2]}, {m[1]})", text)
+    text = _BUFFER_TYPE.sub(lambda m: f"tile<{m[1]},[{m[2]}]>", text)
     text = _ARRAY_TYPE.sub(r"array\2d[\1]", text)
     return _TILE_TYPE.sub(lambda m: f"tile[{m[1]}, {', '.join(n.strip() for n in m[2].split(','))}]", text)
 
@@ -241,6 +246,9 @@ class TypeMismatch(CompileError, TypeError):
 
     CODE = "type-mismatch"
     MESSAGE = "{what}"
+    HELP = (
+        "kernels compute with numbers, vectors, matrices and tiles; take or make one of these, or convert it"
+    )
 
 
 class OutOfRange(CompileError, ValueError, IndexError):
@@ -257,6 +265,7 @@ class MixedScalars(CompileError, TypeError):
 
     CODE = "mixed-scalar-types"
     MESSAGE = "{op} mixes {left} and {right}"
+    HELP = "give both the same type"
 
 
 class ShapeMismatch(CompileError, ValueError, TypeError):
@@ -264,6 +273,7 @@ class ShapeMismatch(CompileError, ValueError, TypeError):
 
     CODE = "shape-mismatch"
     MESSAGE = "{what}: shapes {left} and {right} do not fit"
+    HELP = "load, reshape or broadcast one of them to a shape that fits"
 
 
 class TileTooLarge(CompileError):

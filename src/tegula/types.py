@@ -341,7 +341,9 @@ def element_type(annotation: object) -> ElementType:
     found = numpy_type(annotation)
     if found is not None:
         return found
-    raise TypeError(f"{annotation!r} is not an element type such as tg.float32 or tg.vec3")
+    given = getattr(annotation, "type", None)
+    text = repr(annotation) if given is None else f"a value of type {given}"
+    raise TypeError(f"{text} is not an element type such as tg.float32 or tg.vec3")
 
 
 def _short(prefix: str, make: Callable[[DType], ElementType]) -> dict[str, ElementType]:

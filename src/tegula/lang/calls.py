@@ -43,7 +43,7 @@ from tegula.lang.state import (
     describe_type,
 )
 from tegula.ops import PUBLIC
-from tegula.ops.base import TypeRule
+from tegula.ops.base import USES, TypeRule
 from tegula.ops.build_math import convert
 from tegula.ops.builder import LITERALS, OpBuilder
 from tegula.ops.debug import Print, PrintTile
@@ -95,6 +95,9 @@ class Passed:
     @property
     def name(self) -> str:
         return self.target.name
+
+    def __repr__(self) -> str:
+        return f"the function '{self.name}'"
 
 
 class Calls(State):
@@ -369,13 +372,25 @@ class Calls(State):
             return self.with_constants(lambda a: function(self.builder, *a[0], **a[1]), (given, named))
         except E.CompileError:
             raise
-        except TypeError as e:
+        except TypeRule as rule:
+            rule.help = rule.help or self._way_out(rule, name, function)
+            raise
+        except (TypeError, ValueError) as e:
             try:
                 inspect.signature(function).bind(self.builder, *given, **named)
             except TypeError as wrong:
                 what, help = misfit(name, function, list(named), wrong)
                 raise E.WrongArguments(self.location(node), what=what, help=help) from None
-            raise E.TypeMismatch(self.location(node), what=f"{name}: {e}") from None
+            what = f"{name}: {e}" if isinstance(e, TypeError) else f"{name}: the arguments do not fit"
+            raise E.TypeMismatch(self.location(node), what=what, help=signature(name, function)) from None
+
+    def _way_out(self, rule: TypeRule, name: str, function: Callable[..., Any]) -> str:
+        """What to do about an argument that a function does not take, where the rule itself does not say: how the
+        function is called, and how such an argument is used."""
+        if rule.error not in ("TypeMismatch", "OutOfRange") or rule.expected is not None:
+            return ""
+        use = USES.get(type(rule.culprit.type), "") if isinstance(rule.culprit, Value) else ""
+        return f"{use}; {signature(name, function)}" if use else signature(name, function)
 
     def call_library(self, builder: OpBuilder, name: str, args: list[Any]) -> Any:
         """What the builder uses to reach the standard library."""
@@ -606,16 +621,20 @@ def misfit(
     name: str, function: Callable[..., Any], named: Sequence[str], wrong: TypeError
 ) -> tuple[str, str]:
     """Why a call does not fit a function of the language, and how the function is called."""
-    _, *parameters = inspect.signature(function).parameters.values()
-    known = [p.name for p in parameters]
+    _, *known = inspect.signature(function).parameters
     stray = [key for key in named if key not in known]
-    signature = f"its signature: {name}({', '.join(map(_shown, parameters))})"
+    call = signature(name, function)
     if not stray:
-        return f"{name}: {wrong}", signature
+        return f"{name}: {wrong}", call
     meant = E.likeness(stray[0], known)
-    return f"{name} has no parameter '{stray[0]}'", f"{meant} {signature}" if meant.endswith(
-        "?"
-    ) else signature
+    help = f"{meant} {call}" if meant.endswith("?") else call
+    return f"{name} has no parameter '{stray[0]}'", help
+
+
+def signature(name: str, function: Callable[..., Any]) -> str:
+    """How a function of the language is called."""
+    _, *parameters = inspect.signature(function).parameters.values()
+    return f"its signature: {name}({', '.join(map(_shown, parameters))})"
 
 
 def _shown(p: inspect.Parameter) -> str:

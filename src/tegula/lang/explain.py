@@ -107,6 +107,24 @@ def culprit(rule: TypeRule) -> tuple[ast.expr, Any] | None:
     return None
 
 
+WAYS_OUT: dict[type[ast.AST], str] = {
+    ast.Subscript: "arrays, tiles, vectors, matrices and tuples are indexed, with integers and slices",
+    ast.BinOp: "operators combine numbers, vectors, matrices and tiles",
+    ast.UnaryOp: "operators work on numbers, vectors, matrices and tiles",
+    ast.Compare: "numbers and tiles are compared with each other, types and strings with == and !=",
+    ast.Assign: "what is assigned to an element has the type of the elements",
+    ast.AugAssign: "what is added to an element has the type of the elements",
+}
+
+
+def way_out(rule: TypeRule, node: ast.AST) -> str:
+    """What to do about an operand that does not fit a kind of expression or statement; "" where a cast, or the operand
+    itself, says more."""
+    if rule.error != "TypeMismatch" or rule.culprit is not None or rule.expected is not None:
+        return ""
+    return WAYS_OUT.get(type(node), "")
+
+
 def made_at(x: Any) -> Location | None:
     """Where a value was made; for a tile object, where its name was bound."""
     while isinstance(x, Value) and isinstance(x.owner, BufRead):

@@ -293,7 +293,7 @@ class Expressions(Calls):
         """The node as a truth value: a Python bool where it is constant, otherwise a bool Value."""
         x = self.expr(node)
         self.mark(node)
-        with self.ruled(node):
+        with self.ruled(node), self.written((node, x)):
             return self.truth(x)
 
     def truth(self, x: Any) -> Any:
@@ -304,7 +304,7 @@ class Expressions(Calls):
             return self.builder.truth(self.typed(x))
         if x is None or isinstance(x, str | tuple):
             return bool(x)
-        raise TypeRule(f"a condition must be a scalar, got {describe_type(x)}")
+        raise TypeRule(f"a condition must be a scalar, got {describe_type(x)}", "compare it, as in x > 0")
 
     def _BoolOp(self, node: ast.BoolOp) -> Any:
         op = "and" if isinstance(node.op, ast.And) else "or"

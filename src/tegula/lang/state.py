@@ -190,15 +190,44 @@ class State:
             agreed = explain.mixed(rule.written, isinstance(node, ast.AugAssign))
             types, help = agreed if agreed is not None else ({}, help)
             fields.update(types, op=loc.subject or fields["op"])
+        elif "tile" in rule.fields:
+            return self._condition(rule.fields["tile"], rule, node)
         elif rule.error == "ShapeMismatch":
             fields["what"] = loc.subject or fields["what"]
             notes = explain.shape_notes(rule.written)
+        help = help or explain.way_out(rule, node)
         found = explain.culprit(rule)
         if found is not None:
             at, x = found
             loc = self.location(at)
             help = help or explain.conversion(at, x, rule.expected)
         return getattr(E, rule.error)(loc, help=help, notes=notes, **fields)
+
+    def _condition(self, x: Value, rule: TypeRule, node: ast.AST) -> CompileError:
+        """A tile where there must be one truth value: the error names what is a tile, and what to write."""
+        text = explain.quoted(rule.written[0][0] if rule.written else node)
+        within = [
+            n
+            for n, bound in self._names_in(node)
+            if isinstance(bound, Value) and isinstance(bound.type, TileType | BufType)
+        ]
+        what = f"a condition must be a scalar, and '{text}' is a {describe_type(x)}"
+        if within and within != [text]:
+            tiles = " and ".join(f"'{n}'" for n in within)
+            what += f", because {tiles} {'are tiles' if len(within) > 1 else 'is a tile'}"
+        scalar = explain.scalar(x)
+        if scalar is not None and not scalar.is_bool:
+            text = f"{text} != {0 if scalar.is_int else 0.0}"
+        help = (
+            f"to choose element by element write tg.where({text}, x, y); for one answer of all, "
+            f"tg.tile_max(tg.where({text}, 1, 0))[0] > 0 is true if any holds, with tile_min if all hold"
+        )
+        return E.TypeMismatch(self.location(node), what=what, help=help)
+
+    def _names_in(self, node: ast.AST) -> list[tuple[str, Binding]]:
+        """The variables in an expression, each once, with what they are bound to."""
+        names = dict.fromkeys(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+        return [(name, self.frame.names[name]) for name in names if name in self.frame.names]
 
     def record(self, error: CompileError) -> None:
         """Keep an error, once per place even if the function holding it is inlined several times."""
@@ -301,6 +330,10 @@ def describe_type(x: Binding) -> str:
         return "int32" if isinstance(x, int) else "float32"
     if x is None or isinstance(x, str):
         return repr(x)
+    if isinstance(x, slice):
+        return "a slice"
+    if isinstance(x, type) or is_element(x):
+        return f"the type {x.__name__ if isinstance(x, type) else x}"
     return str(getattr(x, "name", None) or x)
 
 

@@ -11,9 +11,14 @@ import numpy as np
 from tegula.ir import Op, Region, Value
 from tegula.types import (
     MOST_COMPONENTS,
+    ArrayType,
+    BufType,
     DType,
     ElementType,
     MatType,
+    PipeType,
+    StackType,
+    TileType,
     Type,
     VecType,
     components,
@@ -130,10 +135,20 @@ def require_components(t: VecType | MatType) -> None:
     )
 
 
+USES: dict[type, str] = {
+    ArrayType: "read an element of it, as in a[i], or a tile, as in tg.tile_load(a, shape=32)",
+    TileType: "take an element of it, as in t[0], or use a function of tiles",
+    BufType: "take an element of it, as in t[0], or use a function of tiles",
+    StackType: "take a value from it with tg.tile_stack_pop",
+    PipeType: "take a tile from it with tg.tile_pipe_pop",
+}
+"""What to do with something that is no scalar, vector or matrix."""
+
+
 def element(t: Type) -> ElementType:
     """The type as an element type; TypeRule otherwise."""
     if not is_element(t):
-        raise TypeRule(f"expected a scalar, vector or matrix, got {t}")
+        raise TypeRule(f"expected a scalar, vector or matrix, got {t}", USES.get(type(t), ""))
     return t
 
 

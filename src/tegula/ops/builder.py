@@ -15,7 +15,7 @@ from tegula.errors import UnfitNumber
 from tegula.fitting import fitted, shown
 from tegula.ir import Builder, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.base import REGISTRY, TileOp, TypeRule, cast_help, element, require
+from tegula.ops.base import REGISTRY, USES, TileOp, TypeRule, cast_help, element, require
 from tegula.ops.buffer import BufRead, BufSet, BufUpdate, BufWrite, root
 from tegula.ops.control import Yield
 from tegula.ops.convert import Cast
@@ -203,7 +203,8 @@ class OpBuilder(Builder):
         """x as an integer scalar."""
         made = self.value(x)
         if not (isinstance(made.type, DType) and made.type.is_int):
-            raise TypeRule(f"expected an integer, got {made.type}", culprit=x, expected=int32)
+            what = f"indices must be integers or slices, got {describe(x)}"
+            raise TypeRule(what, _index_help(made.type), culprit=x, expected=int32)
         return made
 
     def is_tile(self, x: Operand) -> bool:
@@ -321,8 +322,10 @@ class OpBuilder(Builder):
             return made
         if isinstance(made.type, DType):
             return self.one(Cast, [made], {"to": bool_})
-        hint = "reduce the tile, or choose with tg.where" if self.is_tile(a) else "compare an element of it"
-        raise TypeRule(f"a condition must be a scalar, got {describe(a)}", hint)
+        what = f"a condition must be a scalar, got {describe(a)}"
+        if self.is_tile(a):
+            raise TypeRule(what, "reduce the tile, or choose with tg.where", what=what, tile=a)
+        raise TypeRule(what, "compare an element of it")
 
     def compare(self, pred: str, a: Operand, b: Operand) -> Operand:
         if isinstance(a, LITERALS) and isinstance(b, LITERALS):
@@ -613,9 +616,29 @@ def _is_constant_array(x: Operand) -> TypeGuard[NDArray[Any]]:
     return isinstance(x, np.ndarray) and x.ndim in (1, 2)
 
 
+def _index_help(t: Type) -> str:
+    """What to write where an index is no integer; "" where a cast is right."""
+    if isinstance(t, TileType | BufType):
+        if scalar_of(t.dtype).is_bool:
+            return "choose by a mask with tg.where(mask, x, t)"
+        return "t[indices] takes a 1-D integer index tile of a tile t; load one from an array first, with tg.tile_load"
+    return "" if isinstance(t, DType) else USES.get(type(t), "take a component of it, as in v.x or m[0, 0]")
+
+
 def operand_text(x: Operand) -> str:
     """An operand in an error message: a constant as it is written, anything else by its type."""
     return repr(x) if isinstance(x, (str, *LITERALS)) or x is None else describe(x)
+
+
+DESCRIBED: dict[type, Callable[[Any], str]] = {
+    type(None): lambda x: "None",
+    str: lambda x: f"the string {x!r}",
+    type: lambda x: f"the type {x.__name__}",
+    DType: lambda x: f"the type {x}",
+    VecType: lambda x: f"the type {x}",
+    MatType: lambda x: f"the type {x}",
+}
+"""How error messages name what is no value, by its class."""
 
 
 def describe(x: Operand) -> str:
@@ -626,4 +649,4 @@ def describe(x: Operand) -> str:
         return f"{type(x).__name__} literal {x!r}"
     if is_tuple(x):
         return f"a tuple of {len(x)}"
-    return f"a {type(x).__name__}"
+    return DESCRIBED.get(type(x), lambda x: f"a {type(x).__name__}")(x)

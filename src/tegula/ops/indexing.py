@@ -260,7 +260,8 @@ class KernelBuilder(OpBuilder):
         if made.type != t and isinstance(value, LITERALS):
             made = self.full_element(made, t)
         if made.type != t and isinstance(made.type, TileType) and made.type.size == 1:
-            raise TypeRule(f"a tile cannot be stored as {t}", "take its element: t[0]")
+            what = f"a tile of one element cannot be stored as {t}"
+            raise TypeRule(what, "take its element with [0], as in a[0] = tg.tile_sum(t)[0]")
         return made
 
     def full_element(self, scalar: Value, t: ElementType) -> Value:

@@ -1,0 +1,13 @@
+"""A comparison of a tile as a condition."""
+
+import tegula as tg
+
+
+@tg.kernel
+def wrong(a: tg.array1d[float]):
+    t = tg.tile_load(a, shape=4)
+    if t > 0.0 and a[0] > 1.0:
+        a[0] = 1.0
+
+
+tg.launch_tiled(wrong, dim=1, inputs=[tg.zeros(4)], block_dim=32)
