@@ -13,6 +13,7 @@ import linecache
 import sys
 import time
 import tokenize
+import warnings
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
@@ -176,7 +177,11 @@ def _compiled(source: FunctionSource, code: CodeType, modules: Sequence[str]) ->
     elif indent:
         block = f"def outer():\n{indent}{bound}\n{block}"
     imports = "".join(f"import {name}\n" for name in modules if name.isidentifier())
-    made = compile(imports + block, code.co_filename, "exec", flags=code.co_flags & FUTURE, dont_inherit=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python has warned of them when it compiled the function
+        made = compile(
+            imports + block, code.co_filename, "exec", flags=code.co_flags & FUTURE, dont_inherit=True
+        )
     for name in (*path, tree.name):
         made = next((c for c in made.co_consts if isinstance(c, CodeType) and c.co_name == name), None)
         if made is None:

@@ -117,8 +117,8 @@ def tile_full(
     return stored(b, b.full(constant_shape(shape), value, t), storage)
 
 
-MOST_COUNTED = 2**31 - 1
-COUNTED = "give it finite bounds; a tile has at most 2**31 - 1 elements"
+MOST_COUNTED = 2**63 - 1
+COUNTED = "give it finite bounds, and a step that is not so small"
 
 
 @public("tile_arange")
