@@ -132,7 +132,13 @@ def constant_type(x: np.generic | np.ndarray) -> Type | None:
         return None
     if isinstance(x, np.generic) or x.ndim == 0:
         return scalar
-    return VecType(x.shape[0], scalar) if x.ndim == 1 else MatType(*x.shape, scalar) if x.ndim == 2 else None
+    return (
+        VecType(x.shape[0], scalar)
+        if x.ndim == 1
+        else MatType(x.shape[0], x.shape[1], scalar)
+        if x.ndim == 2
+        else None
+    )
 
 
 def fit(

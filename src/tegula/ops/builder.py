@@ -649,4 +649,5 @@ def describe(x: Operand) -> str:
         return f"{type(x).__name__} literal {x!r}"
     if is_tuple(x):
         return f"a tuple of {len(x)}"
-    return DESCRIBED.get(type(x), lambda x: f"a {type(x).__name__}")(x)
+    named = DESCRIBED.get(type(x))
+    return f"a {type(x).__name__}" if named is None else named(x)
