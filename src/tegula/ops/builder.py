@@ -649,5 +649,6 @@ def describe(x: Operand) -> str:
         return f"{type(x).__name__} literal {x!r}"
     if is_tuple(x):
         return f"a tuple of {len(x)}"
-    named = DESCRIBED.get(type(x))
-    return f"a {type(x).__name__}" if named is None else named(x)
+    kind: Any = type(x)  # type: ignore[reportUnknownVariableType]
+    named = DESCRIBED.get(kind)
+    return f"a {kind.__name__}" if named is None else named(x)
