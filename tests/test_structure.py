@@ -208,3 +208,31 @@ def test_names_say_what_is_inside() -> None:
 
 def test_every_file_says_what_it_is_for() -> None:
     assert [name_of(path) for path in files() if not ast.get_docstring(tree_of(path))] == []
+
+
+def test_no_test_imports_another() -> None:
+    """Folders have tests of one name, so which would be found is up to the order in which they are named. What tests
+    share is in tests/support."""
+    tests = Path(__file__).parent
+    modules = {path.stem for path in tests.rglob("test_*.py")}
+    found = [
+        f"{path.relative_to(tests)}: {name}"
+        for path in sorted(tests.rglob("*.py"))
+        for name in _named(ast.parse(path.read_text()))
+        if modules.intersection(name.split("."))
+    ]
+    assert found == []
+
+
+def _named(tree: ast.Module) -> Iterator[str]:
+    """The modules that a file imports, by statements and by importlib."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module or ''}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in (
+            "import_module",
+            "__import__",
+        ):
+            yield from (str(x.value) for x in node.args[:1] if isinstance(x, ast.Constant))

@@ -13,7 +13,7 @@ TESTS = Path(__file__).resolve().parent.parent / "tests"
 
 
 def main(words: list[str]) -> int:
-    for folder in ("check", "roles", "semantics"):
+    for folder in (".", "check", "roles", "semantics"):
         sys.path.insert(0, str(TESTS / folder))
     from rules import RULES, cases, noticing
 

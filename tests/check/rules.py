@@ -200,8 +200,11 @@ def one_round_less() -> Any:
 
 def cases() -> dict[str, tuple[str, Callable[[], Any]]]:
     """Wrong schedules: the kind of fault, and what checks them."""
-    mutants, impossible = importlib.import_module("test_mutants"), importlib.import_module("test_impossible")
-    far = importlib.import_module("test_far")
+    mutants, impossible = (
+        importlib.import_module("support.spoiled_schedules"),
+        importlib.import_module("support.spoiled_memory"),
+    )
+    far = importlib.import_module("support.far_rings")
     found: dict[str, tuple[str, Callable[[], Any]]] = {}
     for made, table in (
         ("gemm", mutants.GEMM),

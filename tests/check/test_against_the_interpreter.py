@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from replays import failure, ready
 from schedules import lowered
-from test_random_roles import ROWS, N, Program
 
 import tegula as tg
+from support.random_roles import ROWS, N, Program
 from tegula import interp
 from tegula.check.schedule import check_schedule
 from tegula.ir import AccessClass

@@ -7,106 +7,28 @@ from typing import Any
 import pytest
 from schedules import (
     Spoil,
-    before,
     chain,
-    change,
-    constant,
-    count,
     double,
     drop,
-    flip,
     gemm,
     last,
     lowered,
     lowered_late,
-    on_top,
     ops,
     registers,
     retarget,
-    shorter_loop,
-    stage_of,
     two_producers,
     verdict,
 )
 
 import tegula as tg
+from support.spoiled_schedules import CHAIN, EMPTY, FULL, GEMM, REGISTERS, TWO_PRODUCERS
 from tegula.check.schedule import check_schedule
 from tegula.ops import scalar as S
 from tegula.types import int32
 
 KERNELS = {"gemm": gemm, "two_producers": two_producers, "chain": chain, "registers": registers}
-FULL, EMPTY = "left.full", "left.empty"
 
-GEMM: dict[str, tuple[Spoil, str]] = {
-    "consumer does not wait": (drop("mbarrier.wait", FULL), "race"),
-    "producer does not wait": (drop("mbarrier.wait", EMPTY), "race"),
-    "no release in a round": (drop("mbarrier.arrive", EMPTY), "deadlock"),
-    "no release after the loop": (drop("mbarrier.arrive", EMPTY, 1), "deadlock"),
-    "two releases": (double("mbarrier.arrive", EMPTY), "arrivals"),
-    "nothing announced": (drop("mbarrier.expect"), "bytes"),
-    "announced twice": (double("mbarrier.expect"), "arrivals"),
-    "too few bytes": (change("mbarrier.expect", bytes=-16384), "bytes"),
-    "too many bytes": (change("mbarrier.expect", bytes=16), "bytes"),
-    "a copy is missing": (drop("bulk.load", which=1), "bytes"),
-    "a copy is made twice": (double("bulk.load"), "race"),
-    "consumer's phase is constant": (constant("mbarrier.wait", FULL, 2), "phase"),
-    "producer's phase is constant": (constant("mbarrier.wait", EMPTY, 2, 1), "phase"),
-    "consumer's phase is flipped": (flip("mbarrier.wait", 2, FULL), "aliasing"),
-    "producer's phase is flipped": (flip("mbarrier.wait", 2, EMPTY), "deadlock"),
-    "too few arrivals counted": (count(EMPTY, -1), "arrivals"),
-    "too many arrivals counted": (count(EMPTY, 1), "arrivals"),
-    "an arrival nobody makes": (count(FULL, 1), "arrivals"),
-    "copy to the stage beside": (stage_of("bulk.load"), "unwritten"),
-    "product of the stage beside": (stage_of("group.product"), "unwritten"),
-    "waits for one stage only": (constant("mbarrier.wait", FULL, 1), "phase"),
-    "releases one stage only": (constant("mbarrier.arrive", EMPTY, 1), "arrivals"),
-    "no wait for products": (drop("group.product_wait"), "race"),
-    "one product too many in flight": (change("group.product_wait", pending=1), "race"),
-    "released before the wait": (last("group.product_wait"), "race"),
-    "result used in flight": (change("group.product_wait", which=1, pending=1), "in-flight"),
-    "stores on their way at the end": (drop("bulk.wait"), "unfinished"),
-    "releases the wrong barrier": (retarget("mbarrier.arrive", EMPTY, FULL), "aliasing"),
-    "staging in a stage's bytes": (on_top("staging", "left"), "race"),
-    "two pipes in the same bytes": (on_top("right", "left"), "race"),
-    "a barrier in a stage's bytes": (on_top(FULL, "left"), "budget"),
-    "fewer tiles fetched": (shorter_loop(0, 0), "deadlock"),
-    "fewer steps multiplied": (shorter_loop(1, 1), "aliasing"),
-    "barriers not published": (drop("mbarrier.ready"), "init"),
-}
-TWO_PRODUCERS: dict[str, tuple[Spoil, str]] = {
-    "no wait for one pipe": (drop("mbarrier.wait", "right.full"), "race"),
-    "half of the warps counted": (count("right.empty", -4), "arrivals"),
-    "fewer tiles fetched": (shorter_loop(0, 1), "deadlock"),
-    "fewer tiles multiplied": (shorter_loop(0, 2), "unfinished"),
-    "too many bytes": (change("mbarrier.expect", which=1, bytes=512), "bytes"),
-    "one pipe is not released": (drop("mbarrier.arrive", "right.empty"), "deadlock"),
-    "two pipes in the same bytes": (on_top("right", "left"), "race"),
-    "one barrier for two announcements": (retarget("mbarrier.expect", "right.full", FULL), "arrivals"),
-    "one barrier for two copies": (retarget("bulk.load", "right.full", FULL), "bytes"),
-    "released before it is read": (before("mbarrier.arrive", EMPTY, "buf.read"), "race"),
-    "no fence before a release": (drop("fence.async"), "fence"),
-    "fence before the reads": (before("fence.async", "", "buf.read"), "fence"),
-}
-CHAIN: dict[str, tuple[Spoil, str]] = {
-    "no fence after a push": (drop("fence.async", which=1), "fence"),
-    "fence after the arrival": (before("mbarrier.arrive", FULL, "fence.async", 1), "fence"),
-    "no fence before a release": (drop("fence.async"), "fence"),
-    "fence after the release": (before("mbarrier.arrive", "raw.empty", "fence.async"), "fence"),
-    "no arrival after a push": (drop("mbarrier.arrive", FULL), "deadlock"),
-    "one of four warps counted": (count(FULL, -3), "arrivals"),
-    "no wait before a push": (drop("mbarrier.wait", EMPTY), "race"),
-    "arrival before the push": (before("mbarrier.arrive", FULL, "buf.write"), "race"),
-    "push to the stage beside": (stage_of("buf.write"), "unwritten"),
-    "released before it is read": (before("mbarrier.arrive", "raw.empty", "buf.read"), "race"),
-    "fewer tiles multiplied": (shorter_loop(0, 2), "aliasing"),
-    "announced before there is room": (before("mbarrier.expect", "raw.full", "mbarrier.wait"), "arrivals"),
-}
-REGISTERS: dict[str, tuple[Spoil, str]] = {
-    "released before the product": (
-        before("mbarrier.arrive", "right.empty", "group.register_product"),
-        "race",
-    ),
-}
 MUTANTS = [
     pytest.param(kernel, spoil, kind, id=f"{kernel}: {name}")
     for kernel, table in (

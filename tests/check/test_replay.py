@@ -8,7 +8,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import test_by_hand as by_hand
 from replays import failure, ready, some
 from schedules import (
     Spoil,
@@ -28,6 +27,7 @@ from schedules import (
 from schedules import gemm as persistent
 
 import tegula as tg
+from support import by_hand
 from tegula.check.schedule import check_schedule
 from tegula.interp.agents.launch import Launch
 from tegula.interp.agents.values import Values

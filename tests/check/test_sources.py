@@ -184,7 +184,7 @@ def test_deadlocks_are_found_before_they_happen(kernel: Kernel) -> None:
 @pytest.mark.parametrize("stages", [1, 2, 3, 8])
 @pytest.mark.parametrize("name", ["two_roles", "three_roles", "four_roles"])
 def test_chains(name: str, stages: int) -> None:
-    made = getattr(importlib.import_module("test_pipes"), name)(stages)
+    made = getattr(importlib.import_module("support.pipe_kernels"), name)(stages)
     found = made.check()
     assert found.passed, found.message
 
@@ -192,7 +192,7 @@ def test_chains(name: str, stages: int) -> None:
 @pytest.mark.parametrize("name", ["two_roles", "three_roles"])
 def test_who_does_the_work_of_a_role(name: str) -> None:
     """The checker and the code generation agree."""
-    made, _ = lowered(getattr(importlib.import_module("test_pipes"), name)(2))
+    made, _ = lowered(getattr(importlib.import_module("support.pipe_kernels"), name)(2))
     roles = next(op for op in made.body.ops if isinstance(op, Roles))
     answers = [starts_copies_only(region) for region in roles.regions]
     assert answers == [only_starts_copies(region) for region in roles.regions]

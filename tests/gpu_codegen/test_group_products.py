@@ -8,69 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_code import assembled, distributed
-from simt import run_together
-from test_warp_products import numbers, wide
 
 import tegula as tg
-from tegula.backend import ptx
-from tegula.check.schedule import check_schedule
-from tegula.codegen.gpu import lower_kernel
+from support.group_products import run
+from support.group_roles import roles
+from support.warp_products import numbers, wide
 from tegula.kernels import gemm, shapes
-from tegula.runtime.launch import block_size
-from tegula.target import get_cuda_target
-
-ASSEMBLER = bool(ptx.candidates())
-
-
-def roles(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int) -> Any:
-    """A sum over tiles that one role fetches and others multiply. Turned operands lie with K along the columns, if
-    left, or along the rows, if right."""
-    m, n, k = shape
-    left, right = ((k, m) if turns[0] else (m, k)), ((n, k) if turns[1] else (k, n))
-    turn_left, turn_right = turns
-
-    @tg.kernel
-    def multiply(x: tg.array2d[Any], y: tg.array2d[Any], z: tg.array2d[Any], steps: int):
-        p = tg.tile_pipe(shape=left, dtype=a, stages=2)
-        q = tg.tile_pipe(shape=right, dtype=b, stages=2)
-        with tg.role("fetch", warps=4):
-            for i in range(steps):
-                if turn_left:
-                    tg.tile_pipe_load(p, x, offset=(i * k, 0))
-                else:
-                    tg.tile_pipe_load(p, x, offset=(0, i * k))
-                if turn_right:
-                    tg.tile_pipe_load(q, y, offset=(0, i * k))
-                else:
-                    tg.tile_pipe_load(q, y, offset=(i * k, 0))
-        with tg.role("multiply", warp_groups=groups):
-            total = tg.tile_zeros(shape=(m, n), dtype=c)
-            for _i in range(steps):
-                s, t = tg.tile_pipe_pop(p), tg.tile_pipe_pop(q)
-                if turn_left:
-                    s = tg.tile_transpose(s)
-                if turn_right:
-                    t = tg.tile_transpose(t)
-                tg.tile_matmul(s, t, total, precision="tf32")
-            tg.tile_store(z, total)
-
-    return multiply
-
-
-def run(kernel: Any, args: list[Any], blocks: int = 1) -> str:
-    """The PTX of a kernel that the model has run, and whose schedule is proved."""
-    threads = block_size(kernel, None, args)
-    made, parts = distributed(kernel, args, (blocks,), threads)
-    found = check_schedule(made, parts)
-    assert found.passed, found.message
-    code = lower_kernel(made, parts, get_cuda_target())
-    for piece, at in zip(code.shared.intervals, code.shared.offsets, strict=True):
-        assert at % piece.align == 0, f"{piece.name} lies at {at}"
-    run_together(code, kernel, args, (blocks, threads), blocks)
-    text, made = assembled(code)
-    assert not ASSEMBLER or made.spill_bytes == 0
-    return text
 
 
 def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool], groups: int = 1,

@@ -9,9 +9,9 @@ from typing import Any
 import ml_dtypes
 import pytest
 from gpu_code import assembled, lowered
-from test_compiled_kernels import KERNELS, ones
 
 import tegula as tg
+from support.compiled_kernels import KERNELS, ones
 
 BF16 = ml_dtypes.bfloat16
 

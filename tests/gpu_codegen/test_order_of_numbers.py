@@ -9,9 +9,9 @@ import pytest
 from gpu_code import lowered
 from lowering import agrees, tiled
 from simt import run_together
-from test_extremes import arguments, place, running, same
 
 import tegula as tg
+from support.extremes import arguments, place, running, same
 
 
 def expected(args: list[Any]) -> list[Any]:

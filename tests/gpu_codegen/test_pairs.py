@@ -11,9 +11,9 @@ import pytest
 from gpu_code import assembled, distributed, lowered
 from pair_walks import Walk
 from simt import run_together
-from test_warp_products import numbers, wide
 
 import tegula as tg
+from support.warp_products import numbers, wide
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.ir import Kernel, Op

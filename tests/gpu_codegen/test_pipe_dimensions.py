@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from gpu_code import assembled, distributed, lowered
-from test_dimensions import SHAPES, copying
 
 import tegula as tg
+from support.pipe_shapes import SHAPES, copying
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.runtime.launch import block_size

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from gpu_code import assembled, distributed, lowered
-from test_roles import HALF, arrays, chained_products, product, pushed, two_producers, two_readers
 
 import tegula as tg
+from support.hopper_roles import HALF, arrays, chained_products, product, pushed, two_producers, two_readers
 from tegula.backend import ptx
 from tegula.check.schedule import check_schedule
 from tegula.runtime.launch import block_size

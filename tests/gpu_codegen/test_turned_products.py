@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_group_products import run
-from test_warp_products import numbers, wide
 
 import tegula as tg
+from support.group_products import run
+from support.warp_products import numbers, wide
 
 HALF = tg.bfloat16
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu_code import distributed
-from test_group_products import roles
-from test_warp_products import numbers
 
 import tegula as tg
+from support.group_roles import roles
+from support.warp_products import numbers
 from tegula.ops.group import RegisterProduct, SharedProduct
 from tegula.passes.pipeline import prepare
 from tegula.passes.select_products import explain_products

@@ -12,14 +12,9 @@ from gpu_code import assembled, lowered
 from simt import run_together
 
 import tegula as tg
+from support.warp_products import numbers, wide
 from tegula.backend.llvm import compile_ptx
 from tegula.target import CUDA_TARGETS, get_cuda_target
-
-
-def numbers(*shape: int, dtype: Any, seed: int = 0) -> tg.array:
-    low = 0 if dtype in (tg.uint8, tg.uint32) else -3
-    values = np.random.default_rng(seed).integers(low, 4, shape)
-    return tg.array(values.astype(np.float64).astype(tg.zeros(1, dtype=dtype).numpy().dtype))
 
 
 def plain(shape: tuple[int, int, int], turns: tuple[bool, bool], precision: str) -> Any:
@@ -40,10 +35,6 @@ def plain(shape: tuple[int, int, int], turns: tuple[bool, bool], precision: str)
         tg.tile_store(z, total)
 
     return multiply
-
-
-def wide(x: Any) -> np.ndarray:
-    return x.numpy().astype(np.float64)
 
 
 def check(shape: tuple[int, int, int], a: Any, b: Any, c: Any, turns: tuple[bool, bool] = (False, False),

@@ -5,16 +5,24 @@ through it or a list below says why there is none."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from cases import CASES, D
-from test_ops import LOWERED, WITHOUT
 
 import tegula as tg
+from support.elementwise_gradients import (
+    ELEMENTWISE,
+    NO_OPERANDS,
+    NUMBERS,
+    by_threads_1,
+    by_threads_2,
+    by_threads_3,
+    points_of,
+)
+from support.ops_without_adjoint import LOWERED, WITHOUT
 from tegula.ops.base import REGISTRY, Elementwise, TileOp
 from tegula.ops.gradient import has_adjoint
 from tegula.types import ArrayType, BufType
@@ -30,8 +38,6 @@ ZERO = {
 """Operands by which the derivative is 0 wherever there is one."""
 CONSTANT = {("tile.scan", 1), ("tile.arange", 0), ("tile.arange", 1)}
 """Operands that are constants in every kernel."""
-NO_OPERANDS = {"const"}
-"""Ops to whose results gradients flow, and no further."""
 ELSEWHERE = {
     ("fast.exp2", 0): "test_library.py::test_fast_functions",
     ("cast", 0): "test_casts_round_values_not_gradients",
@@ -132,7 +138,6 @@ def test_casts_round_values_not_gradients(narrow: Any) -> None:
 
 # Points ---------------------------------------------------------------------------------------------------------------
 
-NUMBERS = (-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.5)
 AT_KINKS: dict[str, dict[tuple[float, ...], tuple[float, ...]]] = {
     "abs": {(0.0,): (0.0,)},
     "min": {(x, x): (0.5, 0.5) for x in NUMBERS},
@@ -140,13 +145,6 @@ AT_KINKS: dict[str, dict[tuple[float, ...], tuple[float, ...]]] = {
     "copysign": {(0.0, x): (0.0, 0.0) for x in NUMBERS},
 }
 """The derivatives that docs/gradients.md gives where there is none."""
-UNDEFINED: dict[str, Any] = {
-    "sqrt": lambda x: x <= 0.0,
-    "div": lambda x, y: y == 0.0,
-    "floordiv": lambda x, y: y == 0.0,
-    "copysign": lambda x, y: y == 0.0,
-}
-"""Points at which an op, or its derivative, has no finite value."""
 
 
 def wanted_derivatives(op: type[Elementwise], name: str, at: tuple[float, ...]) -> tuple[float, ...]:
@@ -164,16 +162,6 @@ def wanted_derivatives(op: type[Elementwise], name: str, at: tuple[float, ...]) 
         first, second = ((value(h) - value(-h)) / (2 * h) for h in (2e-3, 1e-3))
         out.append((4 * second - first) / 3)
     return tuple(out)
-
-
-ELEMENTWISE = {
-    name: op
-    for name, op in REGISTRY.items()
-    if issubclass(op, Elementwise)
-    and "f" in op.KINDS
-    and op.adjoint is not TileOp.adjoint
-    and name != "fast.exp2"
-}
 
 
 @pytest.mark.parametrize("form", ["threads", "tiles"])
@@ -194,39 +182,6 @@ def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> N
     found = np.stack([a.grad.numpy() for a in args], axis=1)
     wanted = np.array([wanted_derivatives(op, name, at) for at in points])
     np.testing.assert_allclose(found, wanted, rtol=1e-7, atol=1e-8, err_msg=str(points))
-
-
-def points_of(name: str) -> list[tuple[float, ...]]:
-    """Where an op has a derivative."""
-    undefined = UNDEFINED.get(name, lambda *_: False)
-    return [at for at in itertools.product(NUMBERS, repeat=ELEMENTWISE[name].ARITY) if not undefined(*at)]
-
-
-def by_threads_1(f: Any) -> Any:
-    @tg.kernel
-    def kernel(a: tg.array[D], y: tg.array[D]):
-        i = tg.tid()
-        y[i] = f(a[i])
-
-    return kernel
-
-
-def by_threads_2(f: Any) -> Any:
-    @tg.kernel
-    def kernel(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
-        i = tg.tid()
-        y[i] = f(a[i], b[i])
-
-    return kernel
-
-
-def by_threads_3(f: Any) -> Any:
-    @tg.kernel
-    def kernel(a: tg.array[D], b: tg.array[D], c: tg.array[D], y: tg.array[D]):
-        i = tg.tid()
-        y[i] = f(a[i], b[i], c[i])
-
-    return kernel
 
 
 def by_tiles_1(f: Any, n: int) -> Any:

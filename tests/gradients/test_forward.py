@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import test_coverage
-import test_library
-import test_loops
-import test_roles_put_together as with_roles
 from cases import CASES, D
 from forward import DISCRETE, FUNCTIONS, LINEAR, OPS, RULES, compare
 
 import tegula as tg
+from support import elementwise_gradients as elementwise
+from support import library_gradients, loop_kernels
+from support import role_kernels as with_roles
 from tegula.errors import InternalError
 from tegula.kernels import gemm
 from tegula.kernels.shapes import Tile
@@ -44,34 +43,38 @@ def test_every_op_has_a_tangent() -> None:
     known = {*OPS, *LINEAR, *DISCRETE, *RULES}
     assert sorted(known - set(REGISTRY)) == []
     adjoints = {name for name, op in REGISTRY.items() if op.adjoint is not TileOp.adjoint}
-    assert sorted(adjoints - known - test_coverage.NO_OPERANDS) == []
+    assert sorted(adjoints - known - elementwise.NO_OPERANDS) == []
     derivatives = {name[1:-8] for name in library() if name.startswith("_") and name.endswith("_adjoint")}
     assert sorted(derivatives ^ set(FUNCTIONS)) == []
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_ops(name: str) -> None:
-    """test_coverage.py: gradients flow through every operand of every op in these kernels."""
+    """support/elementwise_gradients.py: gradients flow through every operand of every op in these kernels."""
     case = CASES[name]
     inputs, output = case.arguments()
     check(case.kernel, case.dims, [*inputs, output], case.block)
 
 
-@pytest.mark.parametrize("name", test_coverage.ELEMENTWISE)
+@pytest.mark.parametrize("name", elementwise.ELEMENTWISE)
 def test_negative_tied_and_zero_points(name: str) -> None:
     op = REGISTRY[name]
-    points = test_coverage.points_of(name)
+    points = elementwise.points_of(name)
     args = [tg.array(column, dtype=D, requires_grad=True) for column in zip(*points, strict=True)]
-    by_threads = (test_coverage.by_threads_1, test_coverage.by_threads_2, test_coverage.by_threads_3)
+    by_threads = (
+        elementwise.by_threads_1,
+        elementwise.by_threads_2,
+        elementwise.by_threads_3,
+    )
     kernel = by_threads[len(args) - 1](getattr(tg, name))
     check(kernel, (len(points),), [*args, tg.zeros(len(points), dtype=D, requires_grad=True)], 32)
 
 
-@pytest.mark.parametrize("name", [*test_library.ONE, *test_library.TWO])
+@pytest.mark.parametrize("name", [*library_gradients.ONE, *library_gradients.TWO])
 def test_functions_of_the_library(name: str) -> None:
-    ranges = test_library.TWO.get(name) or (test_library.ONE[name],)
-    args = test_library.inputs(*ranges)
-    kernel = (test_coverage.by_threads_1, test_coverage.by_threads_2)[len(args) - 1](getattr(tg, name))
+    ranges = library_gradients.TWO.get(name) or (library_gradients.ONE[name],)
+    args = library_gradients.inputs(*ranges)
+    kernel = (elementwise.by_threads_1, elementwise.by_threads_2)[len(args) - 1](getattr(tg, name))
     check(kernel, (16,), [*args, tg.zeros(16, dtype=D, requires_grad=True)], 32)
 
 
@@ -136,13 +139,18 @@ def test_an_adjoint_that_is_a_little_wrong_is_found(monkeypatch: pytest.MonkeyPa
 # Kernels --------------------------------------------------------------------------------------------------------------
 
 LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
-    "recurrent": (test_loops.recurrent, (1, 32), lambda n: [random(8, 8), random(8, 4), n, random(8, 4)], 32),
-    "counted_by_lanes": (test_loops.counted_by_lanes, (8,), lambda n: [random(2, 8), n, random(8)], 4),
-    "until_small": (test_loops.until_small, (2, 8), lambda n: [random(2, 4), min(n, 3), random(8)], 8),
-    "counted_apart": (test_loops.counted_apart, (16,), lambda n: [random(2, 16), n, random(16)], 8),
-    "alike": (test_loops.alike_in_some_lanes, (2, 8), lambda n: [random(2, 8), n, random(16)], 8),
-    "changed_in_place": (test_loops.changed_in_place, (8,), lambda n: [random(2, 8), n, random(8)], 8),
-    "nested": (test_loops.nested, (1, 8), lambda n: [random(4, 8), n, random(4)], 8),
+    "recurrent": (
+        loop_kernels.recurrent,
+        (1, 32),
+        lambda n: [random(8, 8), random(8, 4), n, random(8, 4)],
+        32,
+    ),
+    "counted_by_lanes": (loop_kernels.counted_by_lanes, (8,), lambda n: [random(2, 8), n, random(8)], 4),
+    "until_small": (loop_kernels.until_small, (2, 8), lambda n: [random(2, 4), min(n, 3), random(8)], 8),
+    "counted_apart": (loop_kernels.counted_apart, (16,), lambda n: [random(2, 16), n, random(16)], 8),
+    "alike": (loop_kernels.alike_in_some_lanes, (2, 8), lambda n: [random(2, 8), n, random(16)], 8),
+    "changed_in_place": (loop_kernels.changed_in_place, (8,), lambda n: [random(2, 8), n, random(8)], 8),
+    "nested": (loop_kernels.nested, (1, 8), lambda n: [random(4, 8), n, random(4)], 8),
     **{
         kernel.name: (
             kernel,
@@ -150,7 +158,7 @@ LOOPS: dict[str, tuple[Any, Any, Any, int]] = {
             lambda n: [random(16, 8 * n), random(8 * n, 8), random(16, 8)],
             32,
         )
-        for kernel in (test_loops.reassigned, test_loops.pipelined)
+        for kernel in (loop_kernels.reassigned, loop_kernels.pipelined)
     },
 }
 

@@ -8,32 +8,12 @@ import numpy as np
 import pytest
 
 import tegula as tg
+from support.library_gradients import ONE, TWO, D, inputs
 from tegula.stdlib import FUNCTIONS
-
-D = tg.float64
-ONE = {
-    **dict.fromkeys(("exp", "exp2", "exp10", "expm1", "sinh", "cosh", "tanh", "erf", "erfc"), (-2.0, 2.0)),
-    **dict.fromkeys(("degrees", "radians"), (-2.0, 2.0)),
-    **dict.fromkeys(("rsqrt", "cbrt", "log", "log2", "log10", "sign"), (0.2, 3.0)),
-    **dict.fromkeys(("asin", "acos", "erfinv"), (-0.9, 0.9)),
-    **{"log1p": (-0.5, 3.0), "sin": (-9.0, 9.0), "cos": (-9.0, 9.0), "tan": (-1.0, 1.0), "atan": (-3.0, 3.0)},
-    "round": (0.6, 1.4),
-}
-TWO = {
-    "hypot": ((-2.0, 2.0), (-2.0, 2.0)),
-    "mod": ((3.0, 3.4), (0.7, 0.75)),
-    "pow": ((0.3, 2.0), (-2.0, 2.0)),
-    "atan2": ((0.3, 2.0), (-2.0, -0.3)),
-}
 
 
 def test_all_functions_are_here() -> None:
     assert {name for name in FUNCTIONS if not name.startswith("_")} == {*ONE, *TWO, "length"}
-
-
-def inputs(*ranges: tuple[float, float]) -> list[Any]:
-    rng = np.random.default_rng(0)
-    return [tg.array(rng.uniform(*r, 16), dtype=D, requires_grad=True) for r in ranges]
 
 
 @pytest.mark.parametrize("name", ONE)

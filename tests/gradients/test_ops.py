@@ -18,20 +18,6 @@ def test_gradients_of(name: str) -> None:
     tg.gradcheck(case.kernel, case.dims, inputs, [output], block_dim=case.block)
 
 
-WITHOUT = {
-    *("and", "or", "xor", "not", "shl", "shr", "mod", "cmp", "classify", "never_above", "tid", "array.shape"),
-    *("yield", "if", "for", "while", "unreplayable"),
-    *("tile.empty", "array.view", "buf.view", "buf.reshape", "print", "print.tile", "assert", "barrier"),
-    *("stack.new", "stack.clear", "stack.count", "lane.index", "block.index", "block.count", "block.place"),
-    *("logical_blocks", "lanes"),
-}
-"""Ops whose results carry no gradient, and those that the pass treats itself."""
-
-
-LOWERED = ("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "pair.")
-"""Ops that kernels have only after they were differentiated, and those of roles, which are refused as a whole."""
-
-
 def gradient_of(kernel: Any, x: Any, seed: Any, block_dim: int = 8) -> np.ndarray:
     y = tg.zeros(np.shape(seed), dtype=x.dtype, requires_grad=True)
     with tg.Tape() as tape:

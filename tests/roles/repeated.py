@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from test_pipes import COLUMNS, N, four_roles, three_roles, two_producers, two_roles
-from test_products import KERNELS as SMALL_PRODUCTS
 from weighing import BM, BN, attention
 
 import tegula as tg
+from support.pipe_kernels import COLUMNS, N, four_roles, three_roles, two_producers, two_roles
+from support.small_products import KERNELS as SMALL_PRODUCTS
 
 LONG = 1000
 Arrays = list[np.ndarray]

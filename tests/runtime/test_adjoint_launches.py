@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from pretend_driver import PretendDriver
-from test_native_launches import Spied
 
 import tegula as tg
+from support.spied_launches import Spied
 from tegula.ir import ALONE, WAITED, Place
 from tegula.runtime import adjoint
 from tegula.runtime.cuda.driver import install

@@ -13,6 +13,7 @@ import pytest
 from pretend_driver import PretendDriver
 
 import tegula as tg
+from support.cuda_launches import Tensor, add, arrays, checked, run_add, total
 from tegula.codegen.sites import RECORD_SLOTS
 from tegula.errors import InternalError
 from tegula.runtime.cuda.context import context
@@ -23,37 +24,9 @@ from tegula.runtime.launch import plan
 
 
 @tg.kernel
-def add(a: tg.array1d[float], b: tg.array1d[float], c: tg.array1d[float]):
-    i = tg.tid()
-    c[i] = a[i] + b[i]
-
-
-@tg.kernel
-def checked(a: tg.array1d[float]):
-    i = tg.tid()
-    assert a[i] > 0.0, "not positive"
-
-
-@tg.kernel
 def greet(n: int):
     i = tg.tid()
     print(n)
-
-
-def floats(address: int, n: int) -> np.ndarray:
-    return np.frombuffer((ctypes.c_float * n).from_address(address), np.float32)
-
-
-def run_add(blocks: int, threads: int, data: bytes) -> None:
-    (a, n, _), (b, *_), (c, *_) = (struct.unpack_from("<3q", data, 24 * k) for k in range(3))
-    total, report = struct.unpack_from("<2q", data, 80)
-    assert (total, report, blocks) == (n, 0, -(-n // threads))
-    floats(c, n)[:] = floats(a, n) + floats(b, n)
-
-
-def arrays(n: int = 1000, device: str = "cuda:0") -> list[tg.array]:
-    data = np.arange(n, dtype=np.float32)
-    return [tg.array(data, device=device), tg.array(data, device=device), tg.zeros(n, device=device)]
 
 
 @pytest.fixture
@@ -121,12 +94,6 @@ def test_a_kernel_without_arrays_runs_on_the_current_device(driver: PretendDrive
     assert ran == [0xC001, 0xC000, 0xC001]
     tg.launch(greet, 1, [5], device="cpu")
     assert capsys.readouterr().out == "5\n"
-
-
-@tg.kernel
-def total(a: tg.array1d[float], result: tg.array1d[float]):
-    i = tg.tid()
-    tg.tile_atomic_add(result, tg.tile_sum(tg.tile(a[i])))
 
 
 def test_combined_blocks_fill_the_device_once(driver: PretendDriver) -> None:
@@ -482,33 +449,6 @@ def test_arguments_by_their_interface(driver: PretendDriver) -> None:
     assert driver.calls.count("cuStreamWaitEvent") == 1
     with pytest.raises(tg.LaunchError, match="argument 'a': expected array1d.float32., got array"):
         tg.launch(add, 1000, [Foreign(a.view(tg.int32)), b, c])
-
-
-class Tensor:
-    """What PyTorch's tensors are asked for."""
-
-    is_cuda = True
-
-    def __init__(self, a: tg.array) -> None:
-        self.a, self.shape, self.dtype, self._version = a, a.shape, f"torch.{a.dtype}", 0
-
-    def data_ptr(self) -> int:
-        return self.a.ptr
-
-    def stride(self) -> tuple[int, ...]:
-        return tuple(s // 4 for s in self.a.strides)
-
-    def is_inference(self) -> bool:
-        return False
-
-    def get_device(self) -> int:
-        return self.a.device.ordinal
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 2, self.get_device()
-
-    def __dlpack__(self) -> None:
-        raise AssertionError("slower than what a tensor says itself")
 
 
 @pytest.fixture

@@ -3,92 +3,12 @@ The oracle counts in plain Python."""
 
 from __future__ import annotations
 
-import math
-from functools import cache
-from typing import Any
-
 import numpy as np
 import pytest
 from agreement import agree
 
 import tegula as tg
-
-HARD = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 2.0)
-TYPES = (tg.float32, tg.float64, tg.float16, tg.bfloat16)
-
-
-def better(x: float, y: float, smaller: bool) -> bool:
-    """Whether x is beyond y, and no NaN."""
-    if math.isnan(x) or math.isnan(y):
-        return math.isnan(y) and not math.isnan(x)
-    key = [(v, math.copysign(1.0, v)) for v in (x, y)]
-    return key[0] < key[1] if smaller else key[0] > key[1]
-
-
-def place(line: list[float], smaller: bool) -> int:
-    best = 0
-    for k, x in enumerate(line):
-        best = k if better(x, line[best], smaller) else best
-    return best
-
-
-def running(line: list[float], smaller: bool) -> list[float]:
-    return [line[place(line[: k + 1], smaller)] for k in range(len(line))]
-
-
-@cache
-def extremes(m: int, n: int) -> Any:
-    @tg.kernel
-    def find(
-        x: tg.array2d[Any],
-        places: tg.array1d[tg.int32],
-        least: tg.array2d[Any],
-        most: tg.array2d[Any],
-        whole: tg.array1d[Any],
-        rows: tg.array2d[Any],
-        columns: tg.array2d[Any],
-    ):
-        t = tg.tile_load(x, shape=(m, n))
-        tg.tile_store(places, tg.tile_argmin(t), offset=0)
-        tg.tile_store(places, tg.tile_argmax(t), offset=1)
-        tg.tile_store(least, tg.tile_scan_min_inclusive(t))
-        tg.tile_store(most, tg.tile_scan_max_inclusive(t))
-        tg.tile_store(whole, tg.tile_min(t), offset=0)
-        tg.tile_store(whole, tg.tile_max(t), offset=1)
-        tg.tile_store(rows[0], tg.tile_min(t, axis=1))
-        tg.tile_store(rows[1], tg.tile_max(t, axis=1))
-        tg.tile_store(columns[0], tg.tile_min(t, axis=0))
-        tg.tile_store(columns[1], tg.tile_max(t, axis=0))
-
-    return find
-
-
-def same(found: Any, wanted: Any) -> None:
-    """Equal numbers with equal signs; any NaN for a NaN."""
-    found, wanted = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
-    np.testing.assert_array_equal(found, wanted.reshape(found.shape))
-    numbers = ~np.isnan(found)
-    np.testing.assert_array_equal(
-        np.signbit(found)[numbers], np.signbit(wanted.reshape(found.shape))[numbers]
-    )
-
-
-def arguments(seed: int) -> tuple[Any, list[Any], int]:
-    """A kernel, its arguments and how many threads."""
-    rng = np.random.default_rng(seed)
-    dtype = TYPES[seed % len(TYPES)]
-    m, n = int(rng.integers(1, 5)), int(rng.integers(1, 40))
-    few = rng.choice(len(HARD), int(rng.integers(1, len(HARD) + 1)), replace=False)
-    x = np.array(HARD)[rng.choice(few, (m, n))]
-    x.reshape(-1)[: rng.integers(0, m * n + 1)] = rng.choice([math.nan, x[0, 0]])
-    kind = tg.zeros(1, dtype=dtype).numpy().dtype
-    shapes = ((m, n), (m, n), (2,), (2, m), (2, n))
-    args = [
-        tg.array(x.astype(kind)),
-        tg.zeros(2, dtype=tg.int32),
-        *(tg.zeros(s, dtype=dtype) for s in shapes),
-    ]
-    return extremes(m, n), args, int(rng.choice([32, 64, 128]))
+from support.extremes import arguments, place, running, same
 
 
 def check(seed: int) -> None:

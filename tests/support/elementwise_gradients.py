@@ -1,0 +1,69 @@
+"""Functions of numbers, and kernels that apply them, for tests of their gradients."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from cases import D
+
+import tegula as tg
+from tegula.ops.base import REGISTRY, Elementwise, TileOp
+
+NO_OPERANDS = {"const"}
+"""Ops to whose results gradients flow, and no further."""
+
+
+NUMBERS = (-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 2.5)
+
+
+UNDEFINED: dict[str, Any] = {
+    "sqrt": lambda x: x <= 0.0,
+    "div": lambda x, y: y == 0.0,
+    "floordiv": lambda x, y: y == 0.0,
+    "copysign": lambda x, y: y == 0.0,
+}
+"""Points at which an op, or its derivative, has no finite value."""
+
+
+ELEMENTWISE = {
+    name: op
+    for name, op in REGISTRY.items()
+    if issubclass(op, Elementwise)
+    and "f" in op.KINDS
+    and op.adjoint is not TileOp.adjoint
+    and name != "fast.exp2"
+}
+
+
+def points_of(name: str) -> list[tuple[float, ...]]:
+    """Where an op has a derivative."""
+    undefined = UNDEFINED.get(name, lambda *_: False)
+    return [at for at in itertools.product(NUMBERS, repeat=ELEMENTWISE[name].ARITY) if not undefined(*at)]
+
+
+def by_threads_1(f: Any) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = f(a[i])
+
+    return kernel
+
+
+def by_threads_2(f: Any) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array[D], b: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = f(a[i], b[i])
+
+    return kernel
+
+
+def by_threads_3(f: Any) -> Any:
+    @tg.kernel
+    def kernel(a: tg.array[D], b: tg.array[D], c: tg.array[D], y: tg.array[D]):
+        i = tg.tid()
+        y[i] = f(a[i], b[i], c[i])
+
+    return kernel

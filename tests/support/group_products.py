@@ -1,0 +1,31 @@
+"""Running what products of warp groups are compiled to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpu_code import assembled, distributed
+from simt import run_together
+
+from tegula.backend import ptx
+from tegula.check.schedule import check_schedule
+from tegula.codegen.gpu import lower_kernel
+from tegula.runtime.launch import block_size
+from tegula.target import get_cuda_target
+
+ASSEMBLER = bool(ptx.candidates())
+
+
+def run(kernel: Any, args: list[Any], blocks: int = 1) -> str:
+    """The PTX of a kernel that the model has run, and whose schedule is proved."""
+    threads = block_size(kernel, None, args)
+    made, parts = distributed(kernel, args, (blocks,), threads)
+    found = check_schedule(made, parts)
+    assert found.passed, found.message
+    code = lower_kernel(made, parts, get_cuda_target())
+    for piece, at in zip(code.shared.intervals, code.shared.offsets, strict=True):
+        assert at % piece.align == 0, f"{piece.name} lies at {at}"
+    run_together(code, kernel, args, (blocks, threads), blocks)
+    text, made = assembled(code)
+    assert not ASSEMBLER or made.spill_bytes == 0
+    return text

@@ -1,0 +1,34 @@
+"""Functions of the standard library, and where their gradients are tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tegula as tg
+
+D = tg.float64
+
+
+ONE = {
+    **dict.fromkeys(("exp", "exp2", "exp10", "expm1", "sinh", "cosh", "tanh", "erf", "erfc"), (-2.0, 2.0)),
+    **dict.fromkeys(("degrees", "radians"), (-2.0, 2.0)),
+    **dict.fromkeys(("rsqrt", "cbrt", "log", "log2", "log10", "sign"), (0.2, 3.0)),
+    **dict.fromkeys(("asin", "acos", "erfinv"), (-0.9, 0.9)),
+    **{"log1p": (-0.5, 3.0), "sin": (-9.0, 9.0), "cos": (-9.0, 9.0), "tan": (-1.0, 1.0), "atan": (-3.0, 3.0)},
+    "round": (0.6, 1.4),
+}
+
+
+TWO = {
+    "hypot": ((-2.0, 2.0), (-2.0, 2.0)),
+    "mod": ((3.0, 3.4), (0.7, 0.75)),
+    "pow": ((0.3, 2.0), (-2.0, 2.0)),
+    "atan2": ((0.3, 2.0), (-2.0, -0.3)),
+}
+
+
+def inputs(*ranges: tuple[float, float]) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [tg.array(rng.uniform(*r, 16), dtype=D, requires_grad=True) for r in ranges]

@@ -1,0 +1,16 @@
+"""Ops that adjoints never meet."""
+
+from __future__ import annotations
+
+WITHOUT = {
+    *("and", "or", "xor", "not", "shl", "shr", "mod", "cmp", "classify", "never_above", "tid", "array.shape"),
+    *("yield", "if", "for", "while", "unreplayable"),
+    *("tile.empty", "array.view", "buf.view", "buf.reshape", "print", "print.tile", "assert", "barrier"),
+    *("stack.new", "stack.clear", "stack.count", "lane.index", "block.index", "block.count", "block.place"),
+    *("logical_blocks", "lanes"),
+}
+"""Ops whose results carry no gradient, and those that the pass treats itself."""
+
+
+LOWERED = ("group.", "pipe.", "roles", "mbarrier.", "bulk.", "fence.", "pair.")
+"""Ops that kernels have only after they were differentiated, and those of roles, which are refused as a whole."""

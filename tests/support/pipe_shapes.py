@@ -1,0 +1,53 @@
+"""Kernels that copy tiles of several dimensions through pipes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tegula as tg
+
+SHAPES = [(16,), (1,), (6, 8), (3, 4, 8), (2, 3, 5), (2, 3, 4, 8), (2, 2, 3, 3)]
+
+
+@tg.func
+def first(k: int):
+    return k
+
+
+@tg.func
+def first_of_two(k: int):
+    return k, 0
+
+
+@tg.func
+def first_of_three(k: int):
+    return k, 0, 0
+
+
+@tg.func
+def first_of_four(k: int):
+    return k, 0, 0, 0
+
+
+AT = (first, first_of_two, first_of_three, first_of_four)
+
+
+def copying(shape: tuple[int, ...]) -> Any:
+    """Tiles side by side along the first dimension: fetched, pushed on, and stored."""
+    at, rows = AT[len(shape) - 1], shape[0]
+
+    @tg.kernel
+    def copies(x, y, n: int):
+        raw = tg.tile_pipe(shape=shape, dtype=tg.float32, stages=3)
+        twice = tg.tile_pipe(shape=shape, dtype=tg.float32, stages=2)
+        with tg.role("fetch", warps=1):
+            for k in range(n):
+                tg.tile_pipe_load(raw, x, offset=at(k * rows))
+        with tg.role("double", warps=2):
+            for _k in range(n):
+                tg.tile_pipe_push(twice, tg.tile_pipe_pop(raw) * 2.0)
+        with tg.role("store", warp_groups=1):
+            for k in range(n):
+                tg.tile_store(y, tg.tile_pipe_pop(twice), offset=at(k * rows))
+
+    return copies

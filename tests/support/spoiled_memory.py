@@ -1,0 +1,74 @@
+"""Ways to spoil the shared memory of right schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedules import Spoil, chain, change, drop, gemm, on_top, two_producers
+
+from tegula.ir import Kernel, Op, Region
+from tegula.ops.control import If, Yield
+from tegula.ops.roles import Roles
+from tegula.passes.pipeline_gpu import Distribution
+from tegula.rewrite import walk_regions
+
+
+def roles_of(made: Kernel) -> Op:
+    return next(op for op in made.body.ops if isinstance(op, Roles))
+
+
+def registers(*budgets: int) -> Spoil:
+    """Other registers than the language allows."""
+
+    def spoil(made: Kernel, parts: Distribution) -> None:
+        roles_of(made).attrs["registers"] = budgets
+
+    return spoil
+
+
+def widened(made: Kernel, parts: Distribution) -> None:
+    """The idle warps of the first role's warp group take part in it."""
+    roles = roles_of(made)
+    (first, _), *others = roles.attrs["warps"]
+    roles.attrs["warps"] = ((first, 4), *others)
+
+
+def parted(name: str) -> Spoil:
+    """The first op of that name in the last role is in a branch that only some threads of a role take."""
+
+    def spoil(made: Kernel, parts: Distribution) -> None:
+        op = next(op for op in roles_of(made).regions[-1].walk() if op.NAME == name)
+        region = op.parent
+        assert region is not None
+        inside, other = Region(), Region()
+        flag = next(
+            v for r in walk_regions(made.body) for o in r.ops for v in o.results if str(v.type) == "bool"
+        )
+        at = region.ops.index(op)
+        branch = If([flag], [], None, [inside, other], op.loc)
+        branch.parent, region.ops[at] = region, branch
+        inside.append(op)
+        for r in (inside, other):
+            r.append(Yield([], [], None, [], op.loc))
+        parts.known.divergent.add(branch)
+
+    return spoil
+
+
+IN_MEMORY: dict[str, tuple[Any, Spoil, str, str]] = {
+    "2: padding warps fall into a role": (two_producers, widened, "refuted", "budget"),
+    "3: registers of part of a warp group": (two_producers, registers(24, 40, 240), "refuted", "budget"),
+    "3: more registers than there are": (gemm, registers(240, 240), "refuted", "budget"),
+    "3: a budget that is no multiple of 8": (gemm, registers(24, 236), "refuted", "budget"),
+    "10: barriers that nobody has fenced": (gemm, drop("mbarrier.ready"), "refuted", "init"),
+    "13: staging in the bytes of an operand": (gemm, on_top("staging", "left"), "refuted", "race"),
+    "17: some threads of a role wait": (gemm, parted("mbarrier.wait"), "unproved", "divergent"),
+    "20: buffers of two roles at one address": (two_producers, on_top("right", "left"), "refuted", "race"),
+    "21: a sum is read before the wait": (
+        gemm,
+        change("group.product_wait", which=1, pending=1),
+        "refuted",
+        "in-flight",
+    ),
+    "23: some threads of a role multiply": (chain, parted("group.product"), "unproved", "divergent"),
+}
