@@ -146,11 +146,12 @@ class IntegerRanges:
 
     def _carried(self, loop: Op, k: int, whole: Range) -> Range:
         """By induction: bounds that the initial value keeps, and that an iteration which begins with them keeps."""
-        first = loop.operands[k + 3 * isinstance(loop, For)]
-        args = [region.args[k + isinstance(loop, For)] for region in loop.regions]
         ends = [op for op in loop.regions[-1].ops[-1:] if isinstance(op, Yield)]
+        # A loop that is being traced has no end yet, and may have no initial values.
         if self.nesting >= NESTED or not ends:
             return whole
+        first = loop.operands[k + 3 * isinstance(loop, For)]
+        args = [region.args[k + isinstance(loop, For)] for region in loop.regions]
         last = ends[0].operands[k]
         bounds = start = self.of(first)
         for step in range(STEPS):
