@@ -253,6 +253,8 @@ def test_a_shared_tile_that_a_loop_replaces_by_a_register_tile_is_copied_from_th
 def test_what_may_be_a_read_only_tile_is_one() -> None:
     text = f"{A.format('register')}\nc = tg.tile_broadcast(a[0:1], 4)\nif n > 1:\n    c = a\nc[0] = 1"
     assert "is read-only" in str(refused(text))
+    text = f"{A.format('register')}\nfor k in range(n):\n    a[0] = 1\n    a = tg.tile_broadcast(a[0:1], 4)"
+    assert "is read-only" in str(refused(text))
 
 
 STEP = "def more(t: tg.tile[int, 4]):\n    t += 1\n    return t[0] < 5\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tegula.dataclass import dataclass, field
-from tegula.errors import MergedSharedTiles
+from tegula.errors import CompileError, MergedSharedTiles, TypeMismatch
 from tegula.ir import Op, Region, Value
 from tegula.ops.buffer import BufNew, BufReshape, BufView, is_packed, root
 from tegula.ops.control import For, While
@@ -59,6 +59,23 @@ def blurred_changes(body: Region, joined: Joined) -> Blurred:
     for x in list(out.references):
         out.references |= objects.reached(x, copies=False) & joined.merged.keys()
     return out
+
+
+def changed_copies(body: Region, joined: Joined, read_only: Mapping[Value, str]) -> list[CompileError]:
+    """One error for each change of a tile that in a later iteration may be a copy that looks like a view."""
+    if not joined.merged or not read_only:
+        return []
+    objects = _Objects(body, joined)
+    errors: list[CompileError] = []
+    for made in objects.phis:
+        copies = [x for x in objects.reached(made, copies=False) if x in read_only]
+        for op in filter(_changes, objects.uses[made] if copies else []):
+            what, help = (
+                f"the result of {read_only[copies[0]]} is read-only",
+                "copy it before changing it: tg.copy(...)",
+            )
+            errors.append(TypeMismatch(op.loc, what=what, help=help))
+    return errors
 
 
 UNKNOWN_PLACE = Location("", 0)

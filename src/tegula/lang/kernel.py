@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from tegula import errors as E
 from tegula.ir import AccessClass, Kernel, LaunchClass, Region
-from tegula.lang.aliases import blurred_changes
+from tegula.lang.aliases import blurred_changes, changed_copies
 from tegula.lang.captures import Captures
 from tegula.lang.definition import Definition, FuncDef
 from tegula.lang.overloads import counted
@@ -89,6 +89,7 @@ def trace(
     builder.emit(Yield, [])
     if not tracer.errors:
         blurred = blurred_changes(body, tracer.joined)
+        tracer.errors += changed_copies(body, tracer.joined, builder.read_only)
         tracer.errors += blurred.errors + misused_roles(body) + wait_for_products(body)
         if not tracer.errors:
             tracer.errors += keep_references(body, tracer.joined.merged, blurred.references)
