@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -193,7 +193,7 @@ class Joins(Expressions):
             return result
         sources = [x if isinstance(x, Value) else None for x in (a, b)]
         if not any(map(is_object, sources)):
-            return result
+            return self._read_only_as(result, sources)
         made = self.merged_object(result, sources)
         if name == RESULT:
             self.objects.discard(made)
@@ -209,9 +209,13 @@ class Joins(Expressions):
         shared = bool(known) and all(map(self.declared_shared, known)) and not register
         made = self.new_object(tile, "shared" if shared else "register")
         self.joined.merged[made] = sources
-        for x in map(root, known):
-            if x in self.builder.read_only:
-                self.builder.read_only[made] = self.builder.read_only[x]
+        return self._read_only_as(made, known)
+
+    def _read_only_as(self, made: Value, sources: Sequence[Value | None]) -> Value:
+        """A tile that is read-only if one of those is that it may be."""
+        for x in sources:
+            if x is not None and root(x) in self.builder.read_only:
+                self.builder.read_only[made] = self.builder.read_only[root(x)]
         return made
 
     def declared_shared(self, x: Value) -> bool:
@@ -279,7 +283,7 @@ class Joins(Expressions):
         named = [self._named(x) for x in sources]
         values = [(first, second)]
         if not any(map(is_object, sources)):
-            return _Part(values, next)
+            return _Part(values, lambda results: self._read_only_as(next(results), [*sources]))
         if any(isinstance(x, Value) for x in named):
             flags: list[Value] = []
             for x, region in zip(named, regions, strict=True):
