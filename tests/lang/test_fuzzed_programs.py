@@ -77,3 +77,10 @@ def test_what_is_too_large_is_refused(expression: str) -> None:
         assert not what.startswith("FOUND") and (
             what != "taken" or "<< -" in expression or "v**" in expression
         )
+
+
+@pytest.mark.parametrize("group", ["0.0", "-1", "True", "None", "n", "1.5", "'a'", "10**400"])
+def test_warp_groups_are_small_integers(group: str) -> None:
+    fuzz = tool()
+    text = fuzz.SEEDS[5].replace("tg.ws(0)", f"tg.ws({group})")
+    assert fuzz.outcome(text, 0) == "role-groups"

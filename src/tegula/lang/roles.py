@@ -197,11 +197,7 @@ def _groups(loc: Any, groups: Sequence[Any], named: dict[str, Any], registers: i
         raise E.WrongArguments(
             loc, what=f"ws has no parameter '{next(iter(named))}'", help="tg.ws(1, 2, registers=240)"
         )
-    if (
-        not groups
-        or not all(_is_count(g) or g == 0 for g in groups)
-        or any(isinstance(g, bool) for g in groups)
-    ):
+    if not groups or not all(type(g) is int and g >= 0 for g in groups):
         raise E.RoleGroups(loc, what="ws takes the numbers of warp groups", help="for example tg.ws(0)")
     order = sorted(groups)
     if len(set(order)) < len(order):
