@@ -368,8 +368,16 @@ class RoundedProgram:
         return name, lambda run: run.choice(edge, x.value(run), decide, step)
 
     def edge_expr(self, kind: str) -> Expr:
+        """A product: used here only, so that it is fused with what is subtracted, or a result as well."""
         x, y = self.leaf(kind), self.leaf(kind)
-        return Expr(f"{x.text} * {y.text}", kind, lambda run: run.rounded(x.value(run) * y.value(run)))
+        made = Expr(f"{x.text} * {y.text}", kind, lambda run: run.rounded(x.value(run) * y.value(run)))
+        if self.r.random() < 0.4:
+            return made
+        self.count += 1
+        name = f"{kind}{self.count}"
+        self.bind(name, made)
+        self.names[name] = kind
+        return Expr(name, kind, lambda run: run.names[name])
 
     def can_decide(self) -> bool:
         return self.edge < EDGES and self.loops < 2
