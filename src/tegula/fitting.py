@@ -4,8 +4,9 @@ NumPy's own conversions wrap integers, make infinities of large floats and somet
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -89,10 +90,10 @@ def extents(shape: Any) -> tuple[int, ...]:
 def _extent(n: Any, given: tuple[Any, ...]) -> int:
     if isinstance(n, float | np.floating) and float(n).is_integer():
         return int(n)
-    if isinstance(n, bool | np.bool_) or not hasattr(n, "__index__"):
+    if isinstance(n, bool | np.bool_) or not isinstance(n, SupportsIndex):
         shown = given[0] if len(given) == 1 else given
         raise UnfitNumber(f"a shape is made of whole numbers, got {shown!r}", "round them up: -(-n // m)")
-    return n.__index__()
+    return operator.index(n)
 
 
 def new_extents(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
@@ -173,7 +174,7 @@ def _from_object(x: Any, at: tuple[int, ...], wanted: np.dtype, name: str, help:
         if _is_float(wanted):
             return fitted(np.asarray(float(x), np.float64), wanted, name, help)
         low, high = limits(wanted)
-        whole = x.__index__() if hasattr(x, "__index__") else int(x)
+        whole = operator.index(x) if isinstance(x, SupportsIndex) else int(x)
         if whole == x and low <= whole <= high:
             return whole
     except (OverflowError, ValueError, TypeError, UnfitNumber):

@@ -43,7 +43,8 @@ class DType:
             data = truncated(data)
         elif self.is_bool:
             data = data != 0
-        return fitted(data, wanted, self.name)[()]
+        made: Any = fitted(data, wanted, self.name)[()]
+        return made
 
     @property
     def is_float(self) -> bool:

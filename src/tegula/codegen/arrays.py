@@ -125,7 +125,7 @@ def length_of(s: State, op: ArrayShape) -> str:
     k = s.kernel.params.index(whole) if whole in s.kernel.params else None
     access = s.kernel.access[k] if k is not None else None
     long = access.long if access is not None else ()
-    if k is not None and ((dim in long) if whole is array else long):
+    if k is not None and long and (whole is not array or dim in long):
         name = s.kernel.param_names[k]
         what = f"the length of array '{name}' is needed here as an int32, and dimension {long[0]} has 2**31 or more"
         raise TypeMismatch(

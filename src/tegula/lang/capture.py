@@ -90,10 +90,12 @@ def capture(name: str, x: Any, loc: Location, help: str = "") -> Any:
         return x
     if isinstance(x, bool | int | float):
         return bool(x) if isinstance(x, bool) else int(x) if isinstance(x, int) else float(x)
-    if isinstance(x, np.generic | np.ndarray) and counterpart(x.dtype) is not None:
+    if isinstance(x, np.generic) and counterpart(x.dtype) is not None:
+        return x
+    if isinstance(x, np.ndarray) and counterpart(x.dtype) is not None:
         if x.ndim == 0:
             return x[()]
-        if isinstance(x, np.ndarray) and x.ndim in (1, 2) and 0 < x.size <= 64:
+        if x.ndim in (1, 2) and 0 < x.size <= 64:
             return x
     if isinstance(x, tuple | list):
         return tuple(capture(name, part, loc) for part in x)

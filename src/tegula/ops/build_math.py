@@ -295,7 +295,7 @@ def matrix(b: OpBuilder, *args: Operand, shape: Operand = None, dtype: Operand =
 
 
 @public("identity")
-def identity(b: OpBuilder, n: int, dtype: Operand = float) -> Value:
+def identity(b: OpBuilder, n: Operand, dtype: Operand = float) -> Value:
     """The n by n identity matrix."""
     scalar = scalar_of(element_type(dtype))
     if not isinstance(n, int) or isinstance(n, bool):

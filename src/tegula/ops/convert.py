@@ -22,7 +22,7 @@ def round_to_odd_float32(x: np.ndarray) -> np.ndarray:
     bits = near.view(np.int32) if near.ndim else np.atleast_1d(near).view(np.int32)
     inexact = np.isfinite(x) & (back != x)
     toward = np.where(np.abs(back) > np.abs(x), bits - 1, bits)
-    odd = np.where(inexact, toward | 1, bits).astype(np.int32).view(np.float32)
+    odd: np.ndarray = np.where(inexact, toward | 1, bits).astype(np.int32).view(np.float32)
     return odd.reshape(near.shape)
 
 
@@ -31,9 +31,11 @@ def _made_odd(x: np.ndarray) -> np.ndarray:
     if x.dtype.itemsize < 8:
         return x
     low, unit = x.dtype.type(0x7FF), x.dtype.type(0x800)
-    kept, high = x & ~low, x >> x.dtype.type(53)
-    odd: np.ndarray = np.where(x & low != 0, kept | unit, kept)
-    return np.where((high == 0) | (~high == 0), x, odd)
+    kept: np.ndarray = x & ~low
+    high: np.ndarray = x >> x.dtype.type(53)
+    lost: np.ndarray = x & low != 0
+    exact: np.ndarray = (high == 0) | (~high == 0)
+    return np.where(exact, x, np.where(lost, kept | unit, kept))
 
 
 def convert(x: np.ndarray, to: np.dtype) -> np.ndarray:
