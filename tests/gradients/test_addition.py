@@ -13,7 +13,8 @@ from tegula.backend.llvm import compile_ptx
 from tegula.codegen.gpu import lower_kernel
 from tegula.passes.pipeline import prepare
 from tegula.passes.pipeline_gpu import for_gpu
-from tegula.runtime.addition import ADDING, add
+from tegula.runtime.adding_kernels import ADDING
+from tegula.runtime.addition import add
 from tegula.target import get_cuda_target
 
 SHAPES = [(5,), (2, 1, 3, 2)]

@@ -15,8 +15,8 @@ from numpy_primitives import install
 from tegula.stdlib import FUNCTIONS
 
 RANGES = ((-1.0, 1.0), (-20.0, 20.0), (0.0, 1e5), (-760.0, 760.0))
-STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name != "mod"]
-"""All but the one with a loop, whose condition is not for arrays."""
+STRAIGHT = [name for name in FUNCTIONS if not name.startswith("_") and name not in ("mod", "length")]
+"""All but the one with a loop, whose condition is not for arrays, and the one of vectors."""
 BRANCHING = ("sin", "cos", "tan")
 """What is large goes another way: one element at a time."""
 

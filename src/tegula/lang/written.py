@@ -97,7 +97,10 @@ def _candidates(function: FunctionType, text: Text | None) -> Iterator[Text | No
     yield text_of(function)
     yield from versions(file)
     if file == "<string>" and "-c" in sys.orig_argv[:-1]:
-        yield Text(file, sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(keepends=True))
+        command = Text(file, sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(keepends=True))
+        # Text that exec was given has the same file name.
+        if any(_everywhere(command, function.__code__)):
+            yield command
 
 
 def _at_its_place(text: Text, code: CodeType) -> Iterator[FunctionSource]:

@@ -6,10 +6,8 @@ import numpy as np
 
 from tegula.runtime.array import array
 from tegula.runtime.device import CPU
-from tegula.runtime.kernel import kernel
 from tegula.runtime.launch import launch
 from tegula.runtime.recording import recording
-from tegula.stdlib.registry import tg
 
 
 def add(target: array, more: array) -> None:
@@ -21,33 +19,7 @@ def add(target: array, more: array) -> None:
         data += more.numpy()
         recording.written(target)
         return
+    from tegula.runtime.adding_kernels import ADDING
+
     with recording.paused():
         launch(ADDING[target.ndim - 1], target.shape, [more], [target])
-
-
-@kernel
-def add_1(more, target):
-    i = tg.tid()
-    target[i] = target[i] + more[i]
-
-
-@kernel
-def add_2(more, target):
-    i, j = tg.tid()
-    target[i, j] = target[i, j] + more[i, j]
-
-
-@kernel
-def add_3(more, target):
-    i, j, k = tg.tid()
-    target[i, j, k] = target[i, j, k] + more[i, j, k]
-
-
-@kernel
-def add_4(more, target):
-    i, j, k, m = tg.tid()
-    target[i, j, k, m] = target[i, j, k, m] + more[i, j, k, m]
-
-
-ADDING = (add_1, add_2, add_3, add_4)
-"""The kernels that add arrays element by element, by how many dimensions these have."""

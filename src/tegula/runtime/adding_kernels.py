@@ -1,0 +1,34 @@
+"""The kernels that add arrays element by element; loaded when arrays on a GPU are added for the first time."""
+
+from __future__ import annotations
+
+from tegula.runtime.kernel import kernel
+from tegula.stdlib.registry import tg
+
+
+@kernel
+def add_1(more, target):
+    i = tg.tid()
+    target[i] = target[i] + more[i]
+
+
+@kernel
+def add_2(more, target):
+    i, j = tg.tid()
+    target[i, j] = target[i, j] + more[i, j]
+
+
+@kernel
+def add_3(more, target):
+    i, j, k = tg.tid()
+    target[i, j, k] = target[i, j, k] + more[i, j, k]
+
+
+@kernel
+def add_4(more, target):
+    i, j, k, m = tg.tid()
+    target[i, j, k, m] = target[i, j, k, m] + more[i, j, k, m]
+
+
+ADDING = (add_1, add_2, add_3, add_4)
+"""The kernels that add arrays element by element, by how many dimensions these have."""
