@@ -20,7 +20,7 @@ def loop_text(width: int, scalar: str, suffix: str) -> str:
     sums = "\n".join(f"  store {t} %b{k}, ptr %scratch, align 8" for k in names)
     bits = width * (64 if scalar == "double" else 32)
     return f"""
-define void @kernel(ptr %args, ptr %scratch, i64 %first, i64 %end) #0 {{
+define i32 @kernel(ptr %args, ptr %scratch, i64 %first, i64 %end) #0 {{
 entry:
   %x = load {t}, ptr %args, align 8
   br label %block
@@ -40,7 +40,7 @@ after:
   %again = icmp ult i64 %m, %end
   br i1 %again, label %block, label %done
 done:
-  ret void
+  ret i32 0
 }}
 attributes #0 = {{ nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" }}
 """

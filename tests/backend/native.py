@@ -14,7 +14,7 @@ NAMES = [t.name for t in TARGETS]
 # Block i spins `work` rounds, adds 1 to out[i], and uses its scratch memory: i is written at both ends of it and has to
 # be there still after the work, or else out[i] becomes very negative.
 COUNTING = """
-define void @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
+define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
 entry:
   %out = load ptr, ptr %args
   %work.p = getelementptr i8, ptr %args, i64 8
@@ -50,7 +50,7 @@ done:
   %next = add i64 %i, 1
   br label %head
 out.of.here:
-  ret void
+  ret i32 0
 }
 """
 

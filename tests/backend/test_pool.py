@@ -75,12 +75,12 @@ def test_scratch_memory_grows_and_stays_apart():
 
 def test_scratch_memory_is_aligned():
     text = """
-define void @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
+define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
   %out = load ptr, ptr %args
   %at = ptrtoint ptr %scratch to i64
   %bits = and i64 %at, 63
   %old = atomicrmw umax ptr %out, i64 %bits monotonic
-  ret void
+  ret i32 0
 }"""
     code, out = loaded(text), np.zeros(1, np.int64)
     for blocks in (1, 200):
@@ -91,7 +91,7 @@ define void @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
 def test_several_threads_work_on_a_launch():
     """A block looks for a while whether another one runs at the same time, and notes it."""
     text = """
-define void @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
+define i32 @kernel(ptr %args, ptr %scratch, i64 %begin, i64 %end) {
 entry:
   %running = load ptr, ptr %args
   %met = getelementptr i8, ptr %running, i64 8
@@ -108,7 +108,7 @@ look:
 out:
   %one = zext i1 %two to i64
   %was = atomicrmw or ptr %met, i64 %one seq_cst
-  ret void
+  ret i32 0
 }"""
     code, out = loaded(text), np.zeros(2, np.int64)
     for _ in range(5):

@@ -1,8 +1,8 @@
 """Runs the blocks of a launch on all cores.
 
 The caller works too, and one block runs on the calling thread alone. Workers are Python threads that stay in native
-code, without the interpreter's lock, and sleep between launches (thunk.py). A signal such as Ctrl-C is seen every 50 ms
-or at the end of a range of blocks, whichever is later."""
+code, without the interpreter's lock, and sleep between launches (thunk.py). A signal such as Ctrl-C is seen
+between ranges of blocks and in kernels' loops (watch.py)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ import numpy as np
 
 from tegula.backend.cache import Cache, Entry, directory
 from tegula.backend.loader import LoadedObject, load, map_memory
-from tegula.backend.thunk import BUSY, DONE, JOB_BYTES, MAX_HELPERS, thunk_text
+from tegula.backend.thunk import AGAIN, BUSY, JOB_BYTES, MAX_HELPERS, STOPPED, thunk_text
+from tegula.backend.watch import WATCH_BYTES, connect, prepare, raise_found
 from tegula.target import baseline
 
 ALIGNMENT = 64
 
-KernelFunction = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+KernelFunction = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
 _pointer, _i64, _i32 = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 _Start = ctypes.CFUNCTYPE(_i32, _pointer, _i64, _pointer, ctypes.c_char_p, _i64, _i64, _i64, _pointer)
 _Resume = ctypes.CFUNCTYPE(_i32, _pointer, _pointer)
@@ -39,17 +42,19 @@ disk_cache: Callable[[], Cache | None] = _default_cache
 
 
 class _Local(threading.local):
-    """Scratch memory of one thread that launches; grows, never shrinks."""
+    """Scratch memory of one thread that launches, behind its watch; grows, never shrinks."""
 
-    size = 0
+    size = -1
     address = 0
 
     def scratch(self, size: int) -> int:
         if size > self.size:
-            self.memory = np.empty(size + ALIGNMENT, np.uint8)
-            start = self.memory.ctypes.data
-            self.address = start + -start % ALIGNMENT
-            self.size = size
+            look = _native().address("look")
+            memory = np.empty(size + WATCH_BYTES + ALIGNMENT, np.uint8)
+            start = memory.ctypes.data + WATCH_BYTES
+            address = start + -start % ALIGNMENT
+            prepare(address, look)
+            self.memory, self.address, self.size = memory, address, size
         return self.address
 
 
@@ -83,12 +88,26 @@ def support(text: str) -> LoadedObject:
     return load(entry.code)
 
 
+_code: LoadedObject | None = None
+
+
+def _native() -> LoadedObject:
+    """The pool's own code, which knows what a watch calls of Python."""
+    global _code
+    with _lock:
+        if _code is None:
+            made = support(thunk_text(baseline().is_x86))
+            connect(made.address("python"), _local)
+            _code = made
+        return _code
+
+
 class Pool:
     """Worker threads and the job they share. One launch has the job at a time; others run on their own thread."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
-        self.code = support(thunk_text(baseline().is_x86))
+        self.code = _native()
         self.start = _Start(self.code.address("start"))
         self.resume = _Resume(self.code.address("resume"))
         self.stop = _Stop(self.code.address("stop"))
@@ -127,7 +146,7 @@ class Pool:
                 own = ctypes.create_string_buffer(JOB_BYTES)
                 job = ctypes.addressof(own)
                 status = self.start(job, token, address, args, blocks, 0, scratch, _local.scratch(scratch))
-            while status != DONE:
+            while status == AGAIN:
                 # A signal handler may have forked, or launched and moved this thread's scratch memory.
                 if self is not _pool:
                     raise RuntimeError("a process forked in the middle of a launch cannot finish it")
@@ -136,6 +155,8 @@ class Pool:
             if self is _pool:
                 self.stop(self.job, token)
             raise
+        if status == STOPPED:
+            raise_found()
 
 
 _pool: Pool | None = None
@@ -165,10 +186,10 @@ def run(function: Any, args: bytes, blocks: int, scratch: int, threads: int | No
     `args`: what the kernel reads its arguments from. `scratch`: bytes of memory that each thread needs, aligned
     to 64. `threads`: at most that many, the caller included; None: what `thread_count()` was at the first launch.
     Safe from several Python threads at once; a launch that finds the workers busy runs on its own thread.
-    KeyboardInterrupt and other exceptions of signal handlers leave blocks undone."""
+    KeyboardInterrupt and other exceptions of signal handlers leave blocks undone, and loops of blocks."""
     if blocks <= 1:
-        if blocks == 1:
-            function(args, _local.scratch(scratch), 0, 1)
+        if blocks == 1 and function(args, _local.scratch(scratch), 0, 1):
+            raise_found()
         return
     pool = _pool or _shared()
     if threads is None:

@@ -7,8 +7,10 @@ futex: workers on `wake`, which counts the jobs opened, the owner on `state`."""
 
 from __future__ import annotations
 
+from tegula.backend import watch
+
 JOB_BYTES = 384
-DONE, AGAIN, BUSY = 0, 1, 2
+DONE, AGAIN, BUSY, STOPPED = 0, 1, 2, 3
 
 OPEN, WAITING, LIMIT_SHIFT, COUNT = 1 << 30, 1 << 29, 12, 0xFFF
 MAX_HELPERS = COUNT
@@ -21,6 +23,7 @@ RANGE, ALONE, SPIN_MOST, SPIN_LEAST, SPIN_OWNER, SLICE = 100, 4, 20, 1, 10, 50_0
 _FIELDS = {
     "state": 0, "next": 64, "wake": 128, "sleepers": 192, "owner": 256,
     "kernel": 320, "args": 328, "blocks": 336, "helpers": 344, "scratch": 352, "opened": 360,
+    "stopped": 368,
 }  # fmt: skip
 
 _X86 = {
@@ -102,6 +105,12 @@ entry:
   %fit = udiv i64 %careful, %cost
   %size.0 = call i64 @llvm.umax.i64(i64 %fit, i64 1)
   %begin = call i64 @clock()
+  %job.p = getelementptr i8, ptr %scratch, i64 <WATCH_JOB>
+  store ptr %job, ptr %job.p
+  %look.p = getelementptr i8, ptr %scratch, i64 <WATCH_LOOK>
+  store ptr @look, ptr %look.p
+  %self.p = getelementptr i8, ptr %scratch, i64 <WATCH_SELF>
+  store ptr %scratch, ptr %self.p
   br label %again
 again:
   %size = phi i64 [ %size.0, %entry ], [ %size.next, %grown ]
@@ -121,7 +130,10 @@ claim:
 work:
   %last = add i64 %first, %n
   %end = call i64 @llvm.smin.i64(i64 %last, i64 %blocks)
-  call void %kernel(ptr %args, ptr %scratch, i64 %first, i64 %end)
+  %early = call i32 %kernel(ptr %args, ptr %scratch, i64 %first, i64 %end)
+  %whole.range = icmp eq i32 %early, 0
+  br i1 %whole.range, label %complete, label %halt
+complete:
   %count = sub i64 %end, %first
   %ran.next = add i64 %ran, %count
   %after = call i64 @clock()
@@ -143,9 +155,9 @@ work:
 grown:
   br label %again
 finish:
-  %done = phi i1 [ true, %again ], [ true, %claim ], [ false, %work ]
-  %total = phi i64 [ %ran, %again ], [ %ran, %claim ], [ %ran.next, %work ]
-  %until = phi i64 [ %before, %again ], [ %before, %claim ], [ %after, %work ]
+  %done = phi i1 [ true, %again ], [ true, %claim ], [ false, %complete ]
+  %total = phi i64 [ %ran, %again ], [ %ran, %claim ], [ %ran.next, %complete ]
+  %until = phi i64 [ %before, %again ], [ %before, %claim ], [ %after, %complete ]
   %any = icmp ne i64 %total, 0
   br i1 %any, label %learn, label %out
 learn:
@@ -155,7 +167,23 @@ learn:
   store atomic i64 %each, ptr %cost.p monotonic, align 8
   br label %out
 out:
+  store ptr null, ptr %job.p
   ret i1 %done
+halt:
+  store ptr null, ptr %job.p
+  call void @halt(ptr %job)
+  ret i1 true
+}
+
+; Have no more blocks begin, and those that run end at the next look.
+define internal void @halt(ptr %job) noinline {
+  %stopped.p = getelementptr inbounds i8, ptr %job, i64 <stopped>
+  store atomic i64 1, ptr %stopped.p seq_cst, align 8
+  %blocks.p = getelementptr inbounds i8, ptr %job, i64 <blocks>
+  %blocks = load i64, ptr %blocks.p
+  %next.p = getelementptr inbounds i8, ptr %job, i64 <next>
+  store atomic i64 %blocks, ptr %next.p seq_cst, align 8
+  ret void
 }
 
 ; Let workers in and wake two; each that joins wakes two more, so that the owner gets to work at once.
@@ -235,13 +263,19 @@ out:
   %empty.now = phi i1 [ true, %left ], [ false, %still ]
   ret i1 %empty.now
 }
-define internal void @disown(ptr %job) alwaysinline {
+; The launch is over, DONE or STOPPED.
+define internal i32 @disown(ptr %job) alwaysinline {
+  %stopped.p = getelementptr inbounds i8, ptr %job, i64 <stopped>
+  %stopped = load atomic i64, ptr %stopped.p monotonic, align 8
+  %whole = icmp eq i64 %stopped, 0
+  %status = select i1 %whole, i32 <DONE>, i32 <STOPPED>
   %owner.p = getelementptr inbounds i8, ptr %job, i64 <owner>
   store atomic i64 0, ptr %owner.p release, align 8
-  ret void
+  ret i32 %status
 }
 
-; Begin a launch: DONE, AGAIN (call `resume`, after looking for signals) or BUSY (another launch has the job).
+; Begin a launch: DONE, STOPPED (a signal handler has raised an exception, which the watch of this thread's scratch
+; memory holds), AGAIN (call `resume`, after looking for signals) or BUSY (another launch has the job).
 define i32 @start(ptr %job, i64 %token, ptr %kernel, ptr %args, i64 %blocks, i64 %helpers, i64 %bytes, ptr %scratch) {
 entry:
   %owner.p = getelementptr inbounds i8, ptr %job, i64 <owner>
@@ -263,6 +297,8 @@ fill:
   store i64 %bytes, ptr %scratch.p
   %opened.p = getelementptr inbounds i8, ptr %job, i64 <opened>
   store i64 0, ptr %opened.p
+  %stopped.p = getelementptr inbounds i8, ptr %job, i64 <stopped>
+  store atomic i64 0, ptr %stopped.p monotonic, align 8
   %next.p = getelementptr inbounds i8, ptr %job, i64 <next>
   store atomic i64 0, ptr %next.p monotonic, align 8
   %no.helpers = icmp eq i64 %helpers, 0
@@ -284,8 +320,8 @@ try:
   %finished = call i1 @take(ptr %job, ptr %scratch, i64 %little)
   br i1 %finished, label %done, label %share
 done:
-  call void @disown(ptr %job)
-  ret i32 <DONE>
+  %status = call i32 @disown(ptr %job)
+  ret i32 %status
 share:
   call void @open(ptr %job)
   br label %go
@@ -307,13 +343,13 @@ shut:
   %empty = call i1 @close(ptr %job, i1 false)
   br i1 %empty, label %done, label %again
 done:
-  call void @disown(ptr %job)
-  ret i32 <DONE>
+  %status = call i32 @disown(ptr %job)
+  ret i32 %status
 again:
   ret i32 <AGAIN>
 }
 
-; Give up a launch if it still has the job: start no more blocks, wait for those that run.
+; Give up a launch if it still has the job: start no more blocks, wait for those that run to see that.
 define void @stop(ptr %job, i64 %token) {
 entry:
   %owner.p = getelementptr inbounds i8, ptr %job, i64 <owner>
@@ -321,30 +357,31 @@ entry:
   %mine = icmp eq i64 %owner, %token
   br i1 %mine, label %drop, label %out
 drop:
-  %blocks.p = getelementptr inbounds i8, ptr %job, i64 <blocks>
-  %blocks = load i64, ptr %blocks.p
-  %next.p = getelementptr inbounds i8, ptr %job, i64 <next>
-  store atomic i64 %blocks, ptr %next.p seq_cst, align 8
+  call void @halt(ptr %job)
   %empty = call i1 @close(ptr %job, i1 true)
-  call void @disown(ptr %job)
+  %status = call i32 @disown(ptr %job)
   br label %out
 out:
   ret void
 }
 
-; A worker's scratch memory, at least %bytes of it; null if there is none to be had.
+; A worker's scratch memory, at least %bytes of it behind its watch; null if there is none to be had.
 define internal ptr @grow(ptr %old, i64 %old.bytes, i64 %bytes) noinline {
 entry:
-  %had = icmp ne i64 %old.bytes, 0
+  %had = icmp ne ptr %old, null
   br i1 %had, label %free, label %map
 free:
   %at = ptrtoint ptr %old to i64
-  %freed = call i64 @system(i64 <munmap>, i64 %at, i64 %old.bytes, i64 0, i64 0, i64 0, i64 0)
+  %old.base = sub i64 %at, <WATCH_BYTES>
+  %old.all = add i64 %old.bytes, <WATCH_BYTES>
+  %freed = call i64 @system(i64 <munmap>, i64 %old.base, i64 %old.all, i64 0, i64 0, i64 0, i64 0)
   br label %map
 map:
-  %new = call i64 @system(i64 <mmap>, i64 0, i64 %bytes, i64 3, i64 34, i64 -1, i64 0)
+  %all = add i64 %bytes, <WATCH_BYTES>
+  %new = call i64 @system(i64 <mmap>, i64 0, i64 %all, i64 3, i64 34, i64 -1, i64 0)
   %failed = icmp ugt i64 %new, -4096
-  %address = select i1 %failed, i64 0, i64 %new
+  %after = add i64 %new, <WATCH_BYTES>
+  %address = select i1 %failed, i64 0, i64 %after
   %pointer = inttoptr i64 %address to ptr
   ret ptr %pointer
 }
@@ -408,7 +445,10 @@ call:
 prepare:
   %bytes = load i64, ptr %bytes.p
   %size = load i64, ptr %size.p
-  %small = icmp ult i64 %size, %bytes
+  %known = load ptr, ptr %scratch.p
+  %nothing.yet = icmp eq ptr %known, null
+  %less = icmp ult i64 %size, %bytes
+  %small = or i1 %nothing.yet, %less
   br i1 %small, label %enlarge, label %work
 enlarge:
   %old = load ptr, ptr %scratch.p
@@ -467,14 +507,16 @@ declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
 
 
 def thunk_text(x86: bool) -> str:
-    """LLVM IR of `start`, `resume`, `stop` and `serve` for x86-64, or else AArch64, on Linux."""
+    """LLVM IR of `start`, `resume`, `stop`, `serve` and the watch's `look` for x86-64, or else AArch64, on Linux."""
     names = dict(_FIELDS) | (_X86 if x86 else _ARM) | {
         "scaled": "add i64 0, %all" if x86 else "udiv i64 %all, 1000000",
         "NOT_OPEN": ~OPEN, "SLICE_NS": SLICE * 1000,
-        **{name: globals()[name] for name in ("OPEN", "WAITING", "LIMIT_SHIFT", "COUNT", "DONE", "AGAIN", "BUSY")},
+        **{name: globals()[name] for name in ("OPEN", "WAITING", "LIMIT_SHIFT", "COUNT")},
+        **{name: globals()[name] for name in ("DONE", "AGAIN", "BUSY", "STOPPED")},
         **{name: globals()[name] for name in ("RANGE", "ALONE", "SPIN_MOST", "SPIN_LEAST", "SPIN_OWNER", "SLICE")},
     }  # fmt: skip
-    text = _TEXT
+    names |= watch.NAMES | {"gettid": 186 if x86 else 178, "getpid": 39 if x86 else 172}
+    text = _TEXT + watch.TEXT
     for name, value in names.items():
         text = text.replace(f"<{name}>", str(value))
     return text

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tegula.codegen.control import trips
 from tegula.codegen.elements import STRAIGHT
 from tegula.codegen.loops import CarriedRegisters
+from tegula.codegen.poll import Iterations, poll
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.text import register_type, vector_of
@@ -166,6 +167,7 @@ def _for(s: State, op: Op, body: Body) -> None:
     s.scalars[region.args[0]] = (index,)
     body(region)
     carried.close(region.terminator.operands, active)
+    poll(s, op, trip, t)
     following = code.emit(f"add {vector} {index}, {step}")
     next_trip = code.emit(f"add {t} {trip}, 1")
     phis = [
@@ -191,7 +193,7 @@ def _while(s: State, op: Op, body: Body) -> None:
     code.place(head)
     at = len(code.lines)
     code.line("")
-    kept = code.fresh("k")
+    kept, turns = code.fresh("k"), Iterations(s, op)
     carried.open()
     alive = s.mask = kept if narrow else _of_wide(s, kept)
     body(condition)
@@ -202,8 +204,9 @@ def _while(s: State, op: Op, body: Body) -> None:
     body(region)
     carried.close(region.terminator.operands, s.mask)
     going = active if narrow else _to_wide(s, active)
+    counts = turns.close(before)
     phi = f"  {kept} = phi {t} [ {outer}, %{before} ], [ {going}, %{code.block} ]"
-    code.lines[at] = "\n".join([phi, *carried.phis(before, code.block)])
+    code.lines[at] = "\n".join([phi, *counts, *carried.phis(before, code.block)])
     code.jump(head)
     code.place(done)
     carried.finish()

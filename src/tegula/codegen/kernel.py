@@ -1,4 +1,5 @@
-"""One kernel as one function of LLVM IR: `void kernel(ptr args, ptr scratch, i64 first block, i64 end)`.
+"""One kernel as one function of LLVM IR: `i32 kernel(ptr args, ptr scratch, i64 first block, i64 end)`.
+It returns 0, or 1 where it was told to stop.
 
 Uniform code runs once per block; what varies between lanes runs in the loops that `lanes` ops become."""
 
@@ -19,6 +20,7 @@ from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lan
 from tegula.codegen.lane_address import own_index
 from tegula.codegen.lane_width import lane_width
 from tegula.codegen.loops import CarriedRegisters
+from tegula.codegen.poll import METADATA, Iterations, ask, beginning, poll
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
@@ -99,6 +101,7 @@ def lower_kernel(kernel: Kernel, known: Uniformity, target: CpuTarget, debug: bo
     s = State(kernel, known, target, debug)
     s.users = uses(kernel.body)
     s.code.fences_extremes = target.is_x86
+    s.when_late = lambda go: ask(s, go)
     _Walk(s).function()
     entry, plan = s.scratch.planned(s.code.lines)
     return CpuCode(_module(s, entry), s.sites, plan, s.copies)
@@ -109,10 +112,10 @@ def _module(s: State, entry: list[str]) -> str:
     attributes = f'nounwind "no-builtins" "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}"'
     lines = "\n".join(s.code.lines)
     function = (
-        f"define void @{SYMBOL}(ptr noalias %args, ptr noalias %scratch, i64 %first, i64 %end) #0 {{\n"
+        f"define i32 @{SYMBOL}(ptr noalias %args, ptr noalias %scratch, i64 %first, i64 %end) #0 {{\n"
         + "entry:\n"
-        + "\n".join(entry)
-        + f"\n{lines}\n  ret void\n}}\n"
+        + "\n".join([*beginning(s), *entry])
+        + f"\n{lines}\n  ret i32 0\n}}\n"
     )
     return "\n".join(
         [
@@ -121,6 +124,7 @@ def _module(s: State, entry: list[str]) -> str:
             function,
             f"attributes #0 = {{ {attributes} }}",
             f"attributes #1 = {{ noinline {attributes} }}",
+            METADATA,
         ]
     )
 
@@ -538,6 +542,7 @@ class _Walk:
         s.scalars[body.args[0]] = (index,)
         self._body(body)
         loop.close(body.terminator.operands)
+        poll(s, op, trip, t)
         following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
         phis = [
             f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]",
@@ -558,13 +563,14 @@ class _Walk:
         code.place(head)
         at = len(code.lines)
         code.line("")
+        turns = Iterations(s, op)
         loop.open()
         self._body(condition)
         code.branch(s.scalar(condition.terminator.operands[0]), inner, done)
         code.place(inner)
         self._body(body)
         loop.close(body.terminator.operands)
-        code.lines[at] = "\n".join(loop.phis(before, code.block))
+        code.lines[at] = "\n".join(turns.close(before) + loop.phis(before, code.block))
         code.jump(head)
         code.place(done)
         loop.finish()

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tegula.codegen.arrays import report
 from tegula.codegen.checks import check_access
+from tegula.codegen.poll import late
 from tegula.codegen.state import RoleAt, State
 from tegula.codegen.storage import Piece, PipeAt, View, packed_strides
 from tegula.codegen.text import constant, register_type
@@ -65,12 +66,13 @@ def lower_roles(s: State, op: Op, body: Body) -> None:
         RoleAt(k, names, first * WARP, n * WARP, controls[k], crew)
         for k, (first, n) in enumerate(op.attrs["warps"])
     ]
+    before = len(s.polls)
     frames = [_lower_role(s, op, at, body) for at in places]
     for k, frame in enumerate(frames):
         stack = _piece(s, f"{names[k]}: stack", STACK_BYTES)
         top = s.memory.bytes_offset(stack, str(STACK_BYTES))
         s.code.line(f"call void @start_stack(ptr {crew}, ptr {top}, ptr @{symbol(k)}, ptr {frame})")
-    if waits:
+    if waits or len(s.polls) > before:
         _turns(s, crew, controls)
     end = len(s.code.lines)
     s.scratch.held.update({p.pointer: end for p in s.scratch.pieces})
@@ -87,7 +89,7 @@ def _unless_stuck(s: State) -> None:
     given_up, going_on = s.code.label("given_up"), s.code.label("going_on")
     s.code.branch(s.code.emit(f"icmp ne i64 {flag}, 0"), given_up, going_on)
     s.code.place(given_up)
-    s.code.line("ret void")
+    s.code.line("ret i32 0")
     s.code.place(going_on)
 
 
@@ -111,8 +113,10 @@ def _connect(s: State, op: Op) -> None:
 def _turns(s: State, crew: str, controls: list[str]) -> None:
     """Let every role that has not ended run until it waits, again and again; report a turn that changed nothing."""
     code = s.code
-    turn, check, stuck, done = (code.label(n) for n in ("turn", "check", "stuck", "all_ended"))
-    code.jump(turn)
+    turn, look, check, stuck, done = (code.label(n) for n in ("turn", "look", "check", "stuck", "all_ended"))
+    code.jump(look)
+    code.place(look)
+    late(s, turn)
     code.place(turn)
     before = get(s, crew, MOVES)
     for control in controls:
@@ -127,10 +131,10 @@ def _turns(s: State, crew: str, controls: list[str]) -> None:
         ended = code.emit(f"and i1 {ended}, {_has_ended(s, control)}")
     code.branch(ended, done, check)
     code.place(check)
-    code.branch(code.emit(f"icmp eq i64 {before}, {get(s, crew, MOVES)}"), stuck, turn)
+    code.branch(code.emit(f"icmp eq i64 {before}, {get(s, crew, MOVES)}"), stuck, look)
     code.place(stuck)
     _report_waits(s, controls)
-    code.line("ret void")
+    code.line("ret i32 0")
     code.place(done)
 
 
@@ -200,9 +204,10 @@ def _lower_role(s: State, op: Op, at: RoleAt, body: Body) -> str:
     scratch = _piece(s, f"{name}: tiles", LINE)
     r = State(s.kernel, s.known, s.target, s.debug)
     r.code.rounds_bfloat16, r.code.fences_extremes = s.code.rounds_bfloat16, s.code.fences_extremes
+    r.polls, r.when_late = s.polls, lambda go: _step_aside(r, go)
     r.users, r.sites, r.products, r.copies, r.functions = s.users, s.sites, s.products, s.copies, s.functions
     frame = _Frame(r, [("ptr", "%args"), ("ptr", scratch)])
-    r.block, r.present = frame.get("i64", s.block), str(at.lanes)
+    r.block, r.present, r.watch = frame.get("i64", s.block), str(at.lanes), frame.get("i64", s.watch)
     r.role = replace(at, control=frame.get("ptr", at.control), crew=frame.get("ptr", at.crew))
     for value in dict.fromkeys(v for inner in region.walk() for v in inner.operands):
         _hand_over(s, frame, value)
@@ -267,6 +272,15 @@ def _leave(r: State, at: RoleAt) -> None:
     r.code.line(f"call void @switch_stack(ptr {at.control}, ptr {get(r, at.crew, BLOCK_POINTER, 'ptr')})")
 
 
+def _step_aside(r: State, go: str) -> None:
+    """Let the block look whether to stop, on the stack of its thread, which has room for the handlers of signals. If it
+    is to stop, this role never goes on."""
+    assert r.role is not None
+    moved(r)
+    _leave(r, r.role)
+    r.code.jump(go)
+
+
 # Pipes ---------------------------------------------------------------------------------------------------------------
 
 
@@ -303,7 +317,11 @@ def _fill(r: State, op: Op, tile: Value) -> None:
 
     _wait(r, op, room, 0)
     filled = get(r, pipe.counters, 0)
+    watch = r.watch
+    if len(pipe.producers) > 1:
+        r.watch = ""  # while another role runs, the stage that this one fills would still be free
     materialise(r, tile, _stage(r, value, filled))
+    r.watch = watch
     _count(r, pipe, 0)
     moved(r)
 

@@ -49,7 +49,10 @@ class State:
 
     `meetings`: barriers that roles arrive at. `destinations`: memory offered for tiles about to be computed. `own`:
     tiles in memory made for them alone. `origins`: the addresses that a register is one of. `copies`: the loops that
-    copy a tile for their next round. `functions`: the text of what the kernel calls besides products."""
+    copy a tile for their next round. `functions`: the text of what the kernel calls besides products.
+
+    `watch`: the register that says where the thread's watch is, "" where loops must not look whether to stop; `polls`:
+    the loops that do; `when_late`: writes what they do then, and a jump to a label (see `poll`)."""
 
     kernel: Kernel
     known: Uniformity
@@ -77,6 +80,9 @@ class State:
     copies: list[Location] = field(default_factory=list)
     products: dict[str, tuple[MatmulSpec, str]] = field(default_factory=dict)
     functions: list[str] = field(default_factory=list)
+    polls: list[Location] = field(default_factory=list)
+    when_late: Callable[[str], None] = field(init=False)
+    watch: str = "%watch"
     run_branching: Callable[[Region, list[Components]], list[Components]] = field(init=False)
     block: str = "%block"
     lane: str = ""
