@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -35,14 +36,34 @@ STEPS = {
     "loop": ("for q in range(2):\n        t = t + float({e} + q)", lambda t, x, e: t + 2 * e + 1),
     "named": ("w = {e}\n    t = t + tg.tile_load(x, shape=4, offset=w)", lambda t, x, e: t + x[e : e + 4]),
     "conditional": ("if n > 1:\n        t = t + float({e})", lambda t, x, e: t + e),
+    "view in a loop": (
+        "u = x[{e}:]\n    for q in range(n):\n        t = t + tg.tile_load(u, shape=4)",
+        lambda t, x, e: t + 2 * x[e : e + 4],
+    ),
+    "view in while": (
+        "u, q = x[{e}:], n\n    while q > 0:\n        t = t + tg.tile_load(u[1:], shape=4)\n        q = q - 1",
+        lambda t, x, e: t + 2 * x[e + 1 : e + 5],
+    ),
+    "row in a branch": (
+        "r = tg.tile_reshape(tg.tile_load(x, shape=32, storage='shared'), shape=(8, 4))[{e}]\n"
+        "    if n > 1:\n        t = t + r",
+        lambda t, x, e: t + np.pad(x, (0, 8))[4 * e : 4 * e + 4],
+    ),
+    "row of a row": (
+        "r = tg.tile_reshape(tg.tile_load(x, shape=32, storage='shared'), shape=(2, 4, 4))[{e} % 2]\n"
+        "    for q in range(n):\n        if q == 1:\n            t = t + r[{e} % 4]",
+        lambda t, x, e: t + np.pad(x, (0, 8)).reshape(2, 4, 4)[e % 2, e % 4],
+    ),
 }
 
 
-def program(rng: random.Random) -> tuple[Any, Any, tuple[int, ...], int]:
-    """A kernel, what it computes from the indices of thread 0, and a launch of it."""
+def program(rng: random.Random, steps: Sequence[str]) -> tuple[Any, Any, tuple[int, ...], int]:
+    """A kernel, what it computes from the indices of thread 0, and a launch of it; of some of the steps if none are
+    named."""
     dims, block_dim = rng.choice(SHAPES)
     names = ["i", "j", "k"][: len(dims)]
-    chosen = [(rng.choice(list(STEPS)), expression(rng, names)) for _ in range(rng.randrange(1, 5))]
+    steps = steps or rng.choices(list(STEPS), k=rng.randrange(1, 5))
+    chosen = [(step, expression(rng, names)) for step in steps]
     place = names[0]
     for name, length in zip(names[1:], dims[1:], strict=True):
         place = f"({place}) * {length} + {name}"
@@ -67,8 +88,8 @@ def program(rng: random.Random) -> tuple[Any, Any, tuple[int, ...], int]:
     return tg.kernel(scope["kernel"], source=text), compute, dims, block_dim
 
 
-def check(seed: int) -> None:
-    kernel, compute, dims, block_dim = program(random.Random(seed))
+def check(seed: int, *steps: str) -> None:
+    kernel, compute, dims, block_dim = program(random.Random(seed), steps)
     x = np.random.default_rng(seed).integers(-4, 5, N).astype(np.float32)
     y = np.zeros(4 * int(np.prod(dims)), np.float32)
     args = [tg.array(x), tg.array(y), 2]
@@ -81,6 +102,10 @@ def check(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_thread_0_counts(seed: int) -> None:
     check(seed)
+
+
+def test_views_used_in_loops_and_branches() -> None:
+    check(0, "view in a loop", "view in while", "row in a branch", "row of a row")
 
 
 @pytest.mark.slow

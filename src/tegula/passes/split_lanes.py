@@ -26,18 +26,17 @@ VIEWS = (ArrayView, BufView, BufReshape)
 
 def split_lanes(kernel: Kernel, known: Uniformity) -> list[CompileError]:
     """Rewrite the kernel in place; the errors are accesses that no point can order."""
-    splitter = _Splitter(kernel, known)
+    splitter = _Splitter(kernel.body, known)
     splitter.region(kernel.body)
     return splitter.errors
 
 
 class _Splitter:
-    def __init__(self, kernel: Kernel, known: Uniformity) -> None:
-        self.kernel = kernel
+    def __init__(self, body: Region, known: Uniformity) -> None:
         self.known = known
         self.independence = Independence(known)
         self.errors: list[CompileError] = []
-        self.users = {value: [op for op, _ in where] for value, where in uses(kernel.body).items()}
+        self.users = {value: [op for op, _ in where] for value, where in uses(body).items()}
         self.views: dict[Value, Op] = {}
 
     def region(self, region: Region) -> None:
@@ -140,24 +139,23 @@ class _Splitter:
         """A cooperative op takes lane 0's view."""
         for k, operand in enumerate(op.operands):
             if operand in self.views:
-                op.operands[k] = self._uniform_view(operand, out)
+                op.operands[k] = self._uniform_view(operand, op.parent, out)
 
-    def _uniform_view(self, view: Value, out: list[Op]) -> Value:
+    def _uniform_view(self, view: Value, region: Region | None, out: list[Op]) -> Value:
+        """The view at lane 0's indices, made in `region` at the end of `out`."""
         made = clone_op(self.views[view], {})
         for k, operand in enumerate(made.operands):
             if operand in self.views:
-                made.operands[k] = self._uniform_view(operand, out)
+                made.operands[k] = self._uniform_view(operand, region, out)
             elif self.known.varying(operand):
                 what = {"implicit": said_of_view(operand)}
                 picked = LaneUniform([operand], [operand.type], what, [], made.loc)
-                self._append(picked, out)
+                picked.parent = region
+                out.append(picked)
                 made.operands[k] = picked.result
-        self._append(made, out)
+        made.parent = region
+        out.append(made)
         return made.result
-
-    def _append(self, op: Op, out: list[Op]) -> None:
-        op.parent = self.kernel.body if not out else out[-1].parent
-        out.append(op)
 
 
 class _Group:
