@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tegula.codegen.control import trips
 from tegula.codegen.elements import STRAIGHT
 from tegula.codegen.loops import CarriedRegisters
-from tegula.codegen.poll import Iterations, poll
+from tegula.codegen.poll import Iterations
 from tegula.codegen.scalar import Components
 from tegula.codegen.state import State
 from tegula.codegen.text import register_type, vector_of
@@ -152,30 +152,29 @@ def _for(s: State, op: Op, body: Body) -> None:
     carried = CarriedRegisters(s, op.operands[3:], [region.args[1:]], op.results)
     count = trips(s, op, width)
     head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
-    before = code.block
-    code.jump(head)
-    code.place(head)
     index, trip = code.fresh("n"), code.fresh("n")
+    turns = Iterations(s, op, head, done)
+    turns.open()
     at = len(code.lines)
     code.line("")
     carried.open()
     now = s.memory.splat(trip, op.operands[0].type, width)  # type: ignore[arg-type]
     active = _both(s, outer, code.emit(f"icmp ult {vector} {now}, {count}"))
-    code.branch(_any(s, active), inner, done)
+    turns.test(_any(s, active), inner, trip, t)
     code.place(inner)
     s.mask = active
     s.scalars[region.args[0]] = (index,)
     body(region)
     carried.close(region.terminator.operands, active)
-    poll(s, op, trip, t)
     following = code.emit(f"add {vector} {index}, {step}")
     next_trip = code.emit(f"add {t} {trip}, 1")
-    phis = [
-        f"  {index} = phi {vector} [ {start}, %{before} ], [ {following}, %{code.block} ]",
-        f"  {trip} = phi {t} [ 0, %{before} ], [ {next_trip}, %{code.block} ]",
-    ]
-    code.lines[at] = "\n".join(phis + carried.phis(before, code.block))
-    code.jump(head)
+    code.lines[at] = turns.close(
+        lambda before, last: [
+            f"  {index} = phi {vector} [ {start}, %{before} ], [ {following}, %{last} ]",
+            f"  {trip} = phi {t} [ 0, %{before} ], [ {next_trip}, %{last} ]",
+            *carried.phis(before, last),
+        ]
+    )
     code.place(done)
     carried.finish()
 
@@ -188,25 +187,26 @@ def _while(s: State, op: Op, body: Body) -> None:
     condition, region = op.regions
     carried = CarriedRegisters(s, op.operands, [condition.args, region.args], op.results)
     head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
-    before = code.block
-    code.jump(head)
-    code.place(head)
+    turns = Iterations(s, op, head, done)
+    turns.open()
     at = len(code.lines)
     code.line("")
-    kept, turns = code.fresh("k"), Iterations(s, op)
+    kept = code.fresh("k")
     carried.open()
     alive = s.mask = kept if narrow else _of_wide(s, kept)
     body(condition)
     active = _both(s, alive, s.spread(condition.terminator.operands[0], width)[0])
-    code.branch(_any(s, active), inner, done)
+    turns.test(_any(s, active), inner)
     code.place(inner)
     s.mask = _of_wide(s, s.wide_masks[active]) if active in s.wide_masks else active
     body(region)
     carried.close(region.terminator.operands, s.mask)
     going = active if narrow else _to_wide(s, active)
-    counts = turns.close(before)
-    phi = f"  {kept} = phi {t} [ {outer}, %{before} ], [ {going}, %{code.block} ]"
-    code.lines[at] = "\n".join([phi, *counts, *carried.phis(before, code.block)])
-    code.jump(head)
+    code.lines[at] = turns.close(
+        lambda before, last: [
+            f"  {kept} = phi {t} [ {outer}, %{before} ], [ {going}, %{last} ]",
+            *carried.phis(before, last),
+        ]
+    )
     code.place(done)
     carried.finish()

@@ -20,7 +20,7 @@ from tegula.codegen.lane_access import load_lanes, lower_lanes_access, store_lan
 from tegula.codegen.lane_address import own_index
 from tegula.codegen.lane_width import lane_width
 from tegula.codegen.loops import CarriedRegisters
-from tegula.codegen.poll import METADATA, Iterations, ask, beginning, poll
+from tegula.codegen.poll import METADATA, Iterations, ask, beginning
 from tegula.codegen.scalar import Components, lower
 from tegula.codegen.sites import Site, printed_tiles
 from tegula.codegen.state import State
@@ -530,26 +530,25 @@ class _Walk:
         loop = _CarriedLoop(self, op, op.operands[3:], [body.args[1:]])
         head, inner, done = code.label("for"), code.label("trip"), code.label("endfor")
         count = trips(s, op)
-        before = code.block
-        code.jump(head)
-        code.place(head)
         index, trip = code.fresh("n"), code.fresh("n")
+        turns = Iterations(s, op, head, done)
+        turns.open()
         at = len(code.lines)
         code.line("")
         loop.open()
-        code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, done)
+        turns.trip(trip, count, t, inner)
         code.place(inner)
         s.scalars[body.args[0]] = (index,)
         self._body(body)
         loop.close(body.terminator.operands)
-        poll(s, op, trip, t)
         following, more = code.emit(f"add {t} {index}, {step}"), code.emit(f"add nuw {t} {trip}, 1")
-        phis = [
-            f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{code.block} ]",
-            f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{code.block} ]",
-        ]
-        code.lines[at] = "\n".join(phis + loop.phis(before, code.block))
-        code.jump(head)
+        code.lines[at] = turns.close(
+            lambda before, last: [
+                f"  {index} = phi {t} [ {start}, %{before} ], [ {following}, %{last} ]",
+                f"  {trip} = phi {t} [ 0, %{before} ], [ {more}, %{last} ]",
+                *loop.phis(before, last),
+            ]
+        )
         code.place(done)
         loop.finish()
 
@@ -558,20 +557,17 @@ class _Walk:
         condition, body = op.regions
         loop = _CarriedLoop(self, op, op.operands, [condition.args, body.args])
         head, inner, done = code.label("while"), code.label("trip"), code.label("endwhile")
-        before = code.block
-        code.jump(head)
-        code.place(head)
+        turns = Iterations(s, op, head, done)
+        turns.open()
         at = len(code.lines)
         code.line("")
-        turns = Iterations(s, op)
         loop.open()
         self._body(condition)
-        code.branch(s.scalar(condition.terminator.operands[0]), inner, done)
+        turns.test(s.scalar(condition.terminator.operands[0]), inner)
         code.place(inner)
         self._body(body)
         loop.close(body.terminator.operands)
-        code.lines[at] = "\n".join(turns.close(before) + loop.phis(before, code.block))
-        code.jump(head)
+        code.lines[at] = turns.close(loop.phis)
         code.place(done)
         loop.finish()
 

@@ -7,6 +7,8 @@ its tiles and blocks."""
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 
 from tegula.codegen.state import State
 from tegula.ir import Op, Region
@@ -35,6 +37,10 @@ _CLOCK = {
     True: 'asm sideeffect "rdtsc\\0Ashlq $$32, %rdx\\0Aorq %rdx, %rax", "={rax},~{rdx},~{flags}"()',
     False: 'asm sideeffect "mrs $0, cntvct_el0", "=r"()',
 }
+
+PHI = re.compile(r"  (%\w+) = phi (.+?) \[ (.+), %\w+ \], \[ (.+), %\w+ \]")
+HIDDEN = "memory(inaccessiblemem: readwrite) nounwind"
+"""What changes no memory that the kernel uses."""
 
 RARELY = ", !prof !900"
 METADATA = '!900 = !{!"branch_weights", i32 1, i32 1048575}'
@@ -82,37 +88,124 @@ def _work_of(s: State, op: Op) -> int:
     return max([1, *sizes]) * max(inner, 1)
 
 
-def poll(s: State, loop: Op, count: str, t: str) -> None:
-    """At the end of an iteration. `count`: a register of type `t` that counts the iterations."""
-    apart = every(s, loop)
-    if not apart or not s.watch:
-        return
-    bits = int(t[1:])
-    mask = min(apart, 1 << bits - 1) - 1
-    code = s.code
-    look, go = code.label("clock"), code.label("going")
-    if mask:
-        low = code.emit(f"and {t} {count}, {mask}")
-        code.line(f"br i1 {code.emit(f'icmp eq {t} {low}, {mask}')}, label %{look}, label %{go}{RARELY}")
-        code.place(look)
-    late(s, go)
-    code.place(go)
-
-
 class Iterations:
-    """Counts the iterations of a loop that does not count them itself, in order to look every so many."""
+    """The iterations of one loop, which looks every so many.
 
-    def __init__(self, s: State, loop: Op) -> None:
-        self.s, self.loop, self.count = s, loop, s.code.fresh("n")
+    It becomes two loops, one inside the other, and the look is in the outer one: for all that LLVM knows it changes
+    memory, so that no access would be moved out of a loop that holds it. The inner loop is left only from its head, or
+    LLVM would not rotate it. Single loops are those that look in every iteration, a `while` that accesses no memory,
+    which is faster so, and one whose condition must not be computed twice."""
 
-    def close(self, before: str) -> list[str]:
-        """At the end of an iteration: look; the phi of the count. `before`: the block before the loop."""
-        s = self.s
-        if not s.watch:
-            return []
-        poll(s, self.loop, self.count, "i64")
-        more = s.code.emit(f"add i64 {self.count}, 1")
-        return [f"  {self.count} = phi i64 [ 0, %{before} ], [ {more}, %{s.code.block} ]"]
+    def __init__(self, s: State, loop: Op, head: str, done: str) -> None:
+        """`head`, `done`: the labels of the loop's head and of what follows the loop."""
+        self.s, self.head, self.done = s, head, done
+        self.every = every(s, loop) if s.watch else 0
+        if isinstance(loop, For):
+            self.every = min(self.every, 1 << loop.operands[0].type.bits - 2)  # type: ignore[union-attr]
+        self.nested = self.every > 1 and (isinstance(loop, For) or _pays(s, loop))
+        self.counts = self.every > 1 and isinstance(loop, While)
+        self.count, self.following = s.code.fresh("n"), ""
+        self.before = s.code.block
+        self.run, self.pause, self.going = (s.code.label(n) for n in ("run", "pause", "going"))
+        self.goes_on = ""
+
+    def open(self) -> None:
+        """Begin the head."""
+        code = self.s.code
+        if self.nested:
+            code.jump(self.run)
+            code.place(self.run)
+            self.at = len(code.lines)
+            code.line("")
+        code.jump(self.head)
+        code.place(self.head)
+
+    def trip(self, trip: str, count: str, t: str, inner: str) -> None:
+        """Leave the head of a `for` that counts its iterations in `trip`, of type `t`, up to `count`."""
+        code = self.s.code
+        if not self.nested:
+            code.branch(code.emit(f"icmp ult {t} {trip}, {count}"), inner, self.done)
+            return
+        limit = code.fresh("n")
+        rest, part = f"{limit}_rest", f"{limit}_part"
+        self.bound = [
+            f"  {rest} = sub {t} {count}, {trip}_run",
+            f"  {part}_few = icmp ult {t} {rest}, {self.every}",
+            f"  {part} = select i1 {part}_few, {t} {rest}, {t} {self.every}",
+            f"  {limit} = add {t} {trip}_run, {part}",
+        ]
+        code.branch(code.emit(f"icmp ult {t} {trip}, {limit}"), inner, self.pause)
+        self.more = f"icmp ult {t} {trip}, {count}"
+
+    def test(self, condition: str, inner: str, trip: str = "", t: str = "i64") -> None:
+        """Leave the head of another loop. `trip`: counts the iterations, if anything does."""
+        code = self.s.code
+        if not self.nested:
+            code.branch(condition, inner, self.done)
+            return
+        self.bound = []
+        made = code.emit(f"sub {t} {trip}, {trip}_run") if trip else self.count
+        few = code.emit(f"icmp ult {t} {made}, {self.every}")
+        code.branch(code.emit(f"and i1 {condition}, {few}"), inner, self.pause)
+        self.more = f"and i1 {condition}, true"
+
+    def close(self, phis: Callable[[str, str], list[str]]) -> str:
+        """At the end of an iteration: look if need be, and begin the next one. The text of the head's phis. `phis`: its
+        lines, by the block before the loop and the last block of an iteration."""
+        code = self.s.code
+        if self.counts:
+            self.following = code.emit(f"add i64 {self.count}, 1")
+        if self.every and not self.nested:
+            self._look_here()
+        last = code.block
+        code.jump(self.head)
+        lines = phis(self.before, last)
+        if self.nested:
+            lines = self._split(lines, last)
+            code.place(self.pause)
+            look, again = code.label("clock"), f"{self.run}_again"
+            code.branch(code.emit(self.more), look, self.done)
+            code.place(look)
+            late(self.s, again)
+            code.place(again)
+            code.jump(self.run)
+        if self.counts:
+            start = self.run if self.nested else self.before
+            lines.append(f"  {self.count} = phi i64 [ 0, %{start} ], [ {self.following}, %{last} ]")
+        return "\n".join(lines)
+
+    def _look_here(self) -> None:
+        code = self.s.code
+        if self.every > 1:
+            look = code.label("clock")
+            low = code.emit(f"and i64 {self.count}, {self.every - 1}")
+            due = code.emit(f"icmp eq i64 {low}, {self.every - 1}")
+            code.line(f"br i1 {due}, label %{look}, label %{self.going}{RARELY}")
+            code.place(look)
+        late(self.s, self.going)
+        code.place(self.going)
+
+    def _split(self, lines: list[str], last: str) -> list[str]:
+        """The phis of the inner loop's head; those of the outer one's have their place."""
+        found = [m.groups() for line in lines if (m := PHI.fullmatch(line))]
+        assert len(found) == len(lines)
+        outer = [
+            f"  {name}_run = phi {t} [ {initial}, %{self.before} ], [ {name}, %{self.run}_again ]"
+            for name, t, initial, _ in found
+        ]
+        self.s.code.lines[self.at] = "\n".join([*outer, *self.bound])
+        return [
+            f"  {name} = phi {t} [ {name}_run, %{self.run} ], [ {following}, %{last} ]"
+            for name, t, _, following in found
+        ]
+
+
+def _pays(s: State, loop: Op) -> bool:
+    """Whether a `while` accesses memory, and its condition does no more than read."""
+    if s.debug:
+        return False
+    of_condition = {e.kind for op in loop.regions[0].walk() for e in op.effects()}  # type: ignore[attr-defined]
+    return of_condition <= {"read"} and any(op.effects() for op in loop.walk())  # type: ignore[attr-defined]
 
 
 def late(s: State, go: str) -> None:
@@ -121,7 +214,7 @@ def late(s: State, go: str) -> None:
     s.polls.append(s.loc)
     then = code.label("late")
     due = code.emit(f"load volatile i64, ptr {_watch(s, DUE)}, align 8")
-    now = code.emit(f"call i64 {_CLOCK[s.target.is_x86]}")
+    now = code.emit(f"call i64 {_CLOCK[s.target.is_x86]} {HIDDEN}")
     code.line(f"br i1 {code.emit(f'icmp sgt i64 {now}, {due}')}, label %{then}, label %{go}{RARELY}")
     code.place(then)
     s.when_late(go)
@@ -137,7 +230,7 @@ def ask(s: State, go: str) -> None:
     """Call what the watch names, and leave the kernel if it says so."""
     code = s.code
     function = code.emit(f"load volatile ptr, ptr {_watch(s, LOOK)}, align 8")
-    said = code.emit(f"call i32 {function}(i64 {s.watch}) memory(inaccessiblemem: readwrite) nounwind")
+    said = code.emit(f"call i32 {function}(i64 {s.watch}) {HIDDEN}")
     stop = code.label("stop")
     code.branch(code.emit(f"icmp eq i32 {said}, 0"), go, stop)
     code.place(stop)
