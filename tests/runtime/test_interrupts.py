@@ -19,9 +19,10 @@ import pytest
 import tegula as tg
 
 pytestmark = pytest.mark.cpu
-LONG = 1 << 30
-SOON = 1.0
-"""Seconds, on a busy machine. Without a look at signals every kernel here takes at least twice as long."""
+LONG = 2_000_000_000
+DELAY, SOON = 0.05, 1.0
+"""Seconds: when a signal comes, and what may pass on a busy machine until it has ended a launch. Without a look at
+signals every kernel here takes at least three times as long."""
 
 
 class Stopped(Exception):
@@ -186,24 +187,17 @@ def launched(kernel: Any, n: int, blocks: int = 1) -> np.ndarray:
 def check_stopped(alarm: Callable[..., None], kernel: Any, blocks: int) -> None:
     if kernel is not literal_bounds:
         launched(kernel, 3, blocks)  # compiled
-    at: list[float] = []
-
-    def fire() -> None:
-        at.append(time.monotonic())
-        raise Stopped
-
-    alarm(0.05, fire)
+    begin = time.monotonic()
+    alarm(DELAY, stop)
     with pytest.raises(Stopped):
         launched(kernel, LONG, blocks)
-    assert time.monotonic() - at[0] < SOON
+    assert time.monotonic() - begin < DELAY + SOON
     launched(counted, 3, 5)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.name)
 def test_a_signal_ends_one_block(alarm: Callable[..., None], kernel: Any) -> None:
-    begin = time.monotonic()
     check_stopped(alarm, kernel, 1)
-    assert time.monotonic() - begin < 4 * SOON
 
 
 @pytest.mark.slow
@@ -214,9 +208,7 @@ def test_a_signal_ends_any_number_of_blocks(
     alarm: Callable[..., None], monkeypatch: pytest.MonkeyPatch, kernel: Any, blocks: int, mode: str
 ) -> None:
     monkeypatch.setattr(tg.config, "mode", mode)
-    begin = time.monotonic()
     check_stopped(alarm, kernel, blocks)
-    assert time.monotonic() - begin < 6 * SOON
 
 
 # Handlers that do not raise ------------------------------------------------------------------------------------------
