@@ -482,7 +482,7 @@ class ScheduleRefuted(CompileError):
 
 
 class ScheduleUnproved(CompileError):
-    """A schedule of which it is not known whether it is right in every launch."""
+    """A schedule that is beyond the checker: which launches show faults, or whether roles agree, is not known."""
 
     CODE = "schedule-unproved"
     MESSAGE = "{what}"

@@ -1,4 +1,4 @@
-"""Generated kernels: those that deadlock in the interpreter are refuted, the others proved. Replays of what they are
+"""Generated kernels: those that deadlock in the interpreter are refuted, the others pass. Replays of what they are
 lowered to, with copies by threads or by bulk copies, fail where the checker refutes, and nowhere else."""
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_verdicts(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(PROGRAMS))
 @pytest.mark.parametrize("arrays", [PACKED, STRIDED], ids=["bulk", "threads"])
 def test_replays(seed: int, arrays: AccessClass) -> None:
-    """A launch that is refuted may need more rounds than these, or an order that is not among them; what is proved
+    """A launch that is refuted may need more rounds than these, or an order that is not among them; what passes
     never fails."""
     program = Program(seed)
     try:

@@ -24,7 +24,7 @@ def test_wrong_far_away_is_refuted(name: str) -> None:
         {"read": "k & 1", "phase": "k >> 1 & 1"},
     ],
 )
-def test_right_far_away_is_proved(parts: dict[str, str]) -> None:
+def test_right_far_away_passes(parts: dict[str, str]) -> None:
     verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
     assert verdict.passed, verdict.message
 
@@ -38,7 +38,7 @@ def test_right_far_away_is_proved(parts: dict[str, str]) -> None:
         {"fenced": "k != 50000"},
     ],
 )
-def test_what_is_too_far_away_is_not_proved(parts: dict[str, str]) -> None:
+def test_what_is_too_far_away_does_not_pass(parts: dict[str, str]) -> None:
     verdict = kernel(RING.format(**{**RIGHT, **parts}), None, 2).check()
     assert (verdict.status, verdict.kind) == ("unproved", "far")
 

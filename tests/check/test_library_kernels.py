@@ -1,4 +1,4 @@
-"""The kernels of the library: every form of theirs is proved."""
+"""The kernels of the library: every form of theirs passes."""
 
 from __future__ import annotations
 

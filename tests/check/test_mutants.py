@@ -1,4 +1,4 @@
-"""Lowered schedules that are spoiled in one place: each is refuted, for the right reason; unspoiled they are proved."""
+"""Lowered schedules that are spoiled in one place: each is refuted, for the right reason; unspoiled they pass."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A sample of the mutants that tools/mutants.py judges: what fails in a replay is not proved, what does the same as the
-kernel is."""
+"""A sample of the mutants that tools/mutants.py judges: what fails in a replay does not pass, what does the same as the
+kernel passes."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ RIGHT = (
 
 
 @pytest.mark.parametrize("kernel", RIGHT, ids=lambda k: k.name)
-def test_right_ones_are_proved(kernel: Any) -> None:
+def test_right_ones_pass(kernel: Any) -> None:
     found = kernel.check()
     assert found.passed, found.message
 

@@ -1,1 +1,2 @@
-"""Proof that the schedule of a kernel is right: what its roles do to barriers and shared memory, in every launch."""
+"""Whether the schedule of a kernel is right, that is, what its roles do to barriers and shared memory: proved for every
+launch, or explored in some."""

@@ -1,4 +1,4 @@
-"""Blocks that work in pairs: why what is proved of one block by itself holds for two that fetch tiles for each other.
+"""Blocks that work in pairs: why what is found of one block by itself holds for two that fetch tiles for each other.
 
 Of a pair, both blocks arrive where a stage becomes free, and each may copy one half of a tile to both. In one block by
 itself, which is what the rest of the checker sees, an arrival is one and a copy is whole. If both blocks do to each

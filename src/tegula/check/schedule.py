@@ -1,4 +1,4 @@
-"""The checker: whether the schedule of a lowered kernel is right in every launch (docs/checker.md)."""
+"""The checker: whether the schedule of a lowered kernel is right, in all launches or some (docs/checker.md)."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class _Check:
         return Verdict(PROVED if same else explored(self.launches), explored=self.explored)
 
     def _doubt(self, found: Unproved) -> None:
-        """There will be no proof; where that is accepted, launches are explored all the same."""
+        """The schedule is unproved; where that is accepted, launches are explored all the same."""
         if not self.kernel.bounded:
             raise found
         self.doubt = self.doubt or found

@@ -14,7 +14,7 @@ EXPLORED = "explored: {} launches"
 
 
 def explored(launches: int) -> str:
-    """The status of a schedule that is right in so many launches, from which nothing is known to differ."""
+    """The status of a schedule that is right in so many launches, chosen to show what may go wrong."""
     return EXPLORED.format(launches)
 
 
@@ -94,7 +94,7 @@ class Verdict:
         return f" (in a launch with {values})" if values else ""
 
     def summary(self) -> Mapping[str, Any]:
-        """What a cache entry keeps of a proof."""
+        """What a cache entry keeps of a verdict."""
         return {"status": self.status, "explored": list(self.explored)}
 
 

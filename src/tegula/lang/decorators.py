@@ -86,11 +86,9 @@ class KernelOptions:
     raster: int | None = None
 
     def bounded(self, name: str) -> bool:
-        """Whether a schedule without a proof will do; LaunchError for another value of `check`."""
+        """Whether a schedule that is unproved will do; LaunchError for another value of `check`."""
         if self.check not in (PROOF, BOUNDED):
-            help = (
-                f"'{BOUNDED}' accepts schedules of which some launches were explored, where no proof is found"
-            )
+            help = f"'{BOUNDED}' accepts schedules that the checker cannot decide, of which some launches are explored"
             raise LaunchError(
                 f"kernel {name}: check= must be '{PROOF}' or '{BOUNDED}', got {self.check!r}", help
             )

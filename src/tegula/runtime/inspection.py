@@ -94,7 +94,9 @@ class CudaInspection:
         lines += self.products
         launches, steps = self.verdict.explored
         if not self.verdict.passed:
-            lines.append(f"schedule: not proved; {launches} launches were explored, {steps} steps of roles")
+            lines.append(
+                f"schedule: {self.verdict.status}; {launches} launches were explored, {steps} steps of roles"
+            )
         elif launches:
             lines.append(f"schedule: {self.verdict.status} ({steps} steps of roles)")
         lines.append(f"threads per block: {self.code.threads}")

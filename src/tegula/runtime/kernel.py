@@ -173,7 +173,8 @@ class Kernel(KernelDef):
         return self._inspect().text()
 
     def check(self, *types: Any, block_dim: int | None = None, target: str = "sm_90a") -> Verdict:
-        """Whether the schedule of the kernel's roles is right in every launch (docs/checker.md); no GPU is needed.
+        """Whether the schedule of the kernel's roles is right: proved for every launch, or explored in some, which
+        `status` says (docs/checker.md). No GPU is needed.
 
         `types`: of the arguments, as annotations are written; the parameters' own without. `target`: the GPU.
         CompileError where the kernel cannot be compiled for it."""

@@ -30,8 +30,8 @@ ROOT = Path(__file__).parents[2]
 """Where the package is imported from."""
 START = 0.6
 """Seconds that a process takes before it can compile, about."""
-PROOF_TARGET = "sm_90a"
-"""The GPU that schedules are proved for where kernels run on the CPU, whose roles take turns."""
+CHECK_TARGET = "sm_90a"
+"""The GPU that schedules are checked for where kernels run on the CPU, whose roles take turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def job(kernel: Kernel, device: Device) -> Job:
 
 
 def done(job: Job) -> str:
-    """Compile a kernel, prove its schedule if it has roles, and put it into the disk cache; why not, or nothing."""
+    """Compile a kernel, check its schedule if it has roles, and put it into the disk cache; why not, or nothing."""
     try:
         return _built(job)
     except TegulaError as error:
@@ -88,7 +88,7 @@ def _built(job: Job) -> str:
             return f"its schedule does not pass the checker: it is {status}"
     else:
         if any(isinstance(op, Roles) for op in kernel.body.ops):
-            _prove(parse_kernel(job.text))
+            _check(parse_kernel(job.text))
         if store is None or store.get(job.entry) is not None:
             return ""
         found, entry = None, build(kernel, get_target(job.target), job.debug)
@@ -97,14 +97,14 @@ def _built(job: Job) -> str:
     return ""
 
 
-def _prove(kernel: Kernel) -> None:
-    """ScheduleRefuted or ScheduleUnproved for roles that are not right in every launch on a GPU."""
+def _check(kernel: Kernel) -> None:
+    """ScheduleRefuted or ScheduleUnproved for roles that do not pass the checker for a GPU."""
     from tegula.check.schedule import check_schedule
     from tegula.passes.pipeline import prepare
     from tegula.passes.pipeline_gpu import for_gpu
 
     prepare(kernel)
-    check_schedule(kernel, for_gpu(kernel, get_cuda_target(PROOF_TARGET))).require()
+    check_schedule(kernel, for_gpu(kernel, get_cuda_target(CHECK_TARGET))).require()
 
 
 def build_all(jobs: Sequence[Job], advance: Callable[[], None], start: float = START) -> list[str]:

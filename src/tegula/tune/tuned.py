@@ -165,7 +165,7 @@ class Tuned(KernelChoice):
     def _built(
         self, traced: Sequence[KernelIR | None], device: Device, report: Report, progress: Progress
     ) -> list[int]:
-        """Compile the candidates and prove the schedules of those with roles; the positions of those that can run."""
+        """Compile the candidates and check the schedules of those with roles; the positions of those that can run."""
         whole = [(k, made) for k, made in enumerate(traced) if made is not None]
         progress.step("compiling", len(whole))
         for (k, _), said in zip(
