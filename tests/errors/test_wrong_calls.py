@@ -151,7 +151,7 @@ def faults(count: int, seed: int) -> list[str]:
 
 
 def test_wrong_calls_say_what_to_do() -> None:
-    assert faults(150, 1) == []
+    assert faults(100, 1) == []
 
 
 @pytest.mark.slow

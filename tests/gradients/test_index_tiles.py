@@ -30,8 +30,17 @@ def ends(dtype: type) -> list[int]:
     return [n for n in (*near, low, low + 1, high, high - 1) if low <= n <= high]
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
-@pytest.mark.parametrize("kernel", [rows, columns])
+QUICK = ((rows, np.int64), (columns, np.int8))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype"),
+    [
+        pytest.param(kernel, dtype, marks=[] if (kernel, dtype) in QUICK else pytest.mark.slow)
+        for kernel in (rows, columns)
+        for dtype in (np.int8, np.uint8, np.int32, np.int64)
+    ],
+)
 def test_only_elements_that_were_taken_get_gradients(kernel: tg.Kernel, dtype: type) -> None:
     all_of_them = ends(dtype)
     for first in range(0, len(all_of_them), 8):

@@ -90,7 +90,7 @@ def forms(dt: Any) -> dict[str, tuple[tg.Kernel, tuple[int, ...], int]]:
     }
 
 
-QUICK = ("lanes", "rounds of lanes", "changed by lanes", "two names", "pairs")
+QUICK = ("rounds of lanes", "two names", "pairs")
 NAMES = [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in forms(tg.bfloat16)]
 
 
