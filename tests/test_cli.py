@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -95,3 +96,44 @@ right = copies(0)
     assert result.exit_code == 1
     assert "error[schedule-refuted]" in result.output
     assert "2 checked, 1 refused" in result.output
+
+
+def test_check_says_how_much_is_known(tmp_path: Path) -> None:
+    """Of a bound that is written alike, in two ways, and not for all numbers."""
+    program = """
+import tegula as tg
+
+def copies(first, second):
+    @tg.kernel(check="bounded")
+    def kernel(x: tg.array2d[float], out: tg.array2d[float], n: int):
+        pipe = tg.tile_pipe(shape=(1, 8), dtype=float, stages=2)
+        with tg.ws(0):
+            for k in range(first(n)):
+                tg.tile_pipe_load(pipe, x, offset=(k, 0))
+        with tg.ws(1):
+            for k in range(second(n)):
+                tg.tile_store(out, tg.tile_pipe_pop(pipe), offset=(k, 0))
+    return kernel
+
+@tg.func
+def twice(n: int): return 2 * n
+
+@tg.func
+def added(n: int): return n + n
+
+@tg.func
+def limited(n: int): return tg.min(n + n, 1000)
+
+alike, ways, far = copies(twice, twice), copies(twice, added), copies(twice, limited)
+"""
+    file = tmp_path / "kernels.py"
+    file.write_text(program)
+    result = invoke("check", str(file))
+    assert result.exit_code == 0, result.output
+    said = re.sub(r"\d+ (launch|steps)", r"N \1", result.output).splitlines()
+    assert said == [
+        "kernel: proved (N launches, N steps of roles)",
+        "kernel: explored: N launches (N steps of roles)",
+        "kernel: unproved (N launches, N steps of roles)",
+        "3 checked, 0 refused",
+    ]

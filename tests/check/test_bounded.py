@@ -1,4 +1,4 @@
-"""Kernels that accept schedules without a proof: what was explored is said."""
+"""Kernels that accept schedules beyond the checker: what was explored is said."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_goes_wrong_in_a_launch_is_refused_all_the_same() -> None:
     assert (found.status, found.accepted) == ("refuted", False)
 
 
-def test_what_is_proved_stays_so() -> None:
+def test_what_passes_stays_so() -> None:
     assert checked(TEXT.format(rounds="n"), check="bounded").passed
 
 
@@ -62,6 +62,6 @@ WRITTEN = """def first(x: tg.array2d[float], out: tg.array2d[float], c: tg.array
 """
 
 
-def test_a_launch_that_cannot_be_followed_is_no_proof() -> None:
+def test_a_launch_that_cannot_be_followed_is_unproved() -> None:
     found = checked(WRITTEN, check="bounded")
     assert (found.status, found.kind, found.accepted) == ("unproved", "control", True)

@@ -1,7 +1,7 @@
 """Kernels that multiply what they load become two roles: one fetches tiles into pipes, the other multiplies.
 
 What is made are the ops that users write: the pass rewrites the kernel, and all that follows (barriers, bulk copies,
-tensor cores, the proof) is what it is for theirs."""
+tensor cores, the checker) is what it is for theirs."""
 
 from __future__ import annotations
 
