@@ -45,13 +45,18 @@ STEPS = {
         lambda t, x, e: t + 2 * x[e + 1 : e + 5],
     ),
     "row in a branch": (
-        "r = tg.tile_reshape(tg.tile_load(x, shape=32, storage='shared'), shape=(8, 4))[{e}]\n"
-        "    if n > 1:\n        t = t + r",
+        "w = tg.tile_reshape(tg.tile_load(x, shape=32, storage='shared'), shape=(8, 4))\n"
+        "    r = w[{e}]\n    if n > 1:\n        t = t + r",
+        lambda t, x, e: t + np.pad(x, (0, 8))[4 * e : 4 * e + 4],
+    ),
+    "row in another shape": (
+        "r = tg.tile_reshape(tg.tile_load(x, shape=32, storage='shared'), shape=(8, 2, 2))\n"
+        "    t = t + tg.tile_reshape(r[{e}], shape=4)",
         lambda t, x, e: t + np.pad(x, (0, 8))[4 * e : 4 * e + 4],
     ),
     "row of a row": (
-        "r = tg.tile_reshape(tg.tile_load(x, shape=32, storage='shared'), shape=(2, 4, 4))[{e} % 2]\n"
-        "    for q in range(n):\n        if q == 1:\n            t = t + r[{e} % 4]",
+        "w = tg.tile_reshape(tg.tile_load(x, shape=32, storage='shared'), shape=(2, 4, 4))\n"
+        "    r = w[{e} % 2]\n    for q in range(n):\n        if q == 1:\n            t = t + r[{e} % 4]",
         lambda t, x, e: t + np.pad(x, (0, 8)).reshape(2, 4, 4)[e % 2, e % 4],
     ),
 }
@@ -106,6 +111,10 @@ def test_thread_0_counts(seed: int) -> None:
 
 def test_views_used_in_loops_and_branches() -> None:
     check(0, "view in a loop", "view in while", "row in a branch", "row of a row")
+
+
+def test_reshapes_in_blocks_with_absent_threads() -> None:
+    check(2, "row in another shape")
 
 
 @pytest.mark.slow

@@ -266,7 +266,10 @@ def run_reshape(m: Machine, op: Op, mask: Mask) -> Any:
             raise InternalError(f"{op.loc}: a reshape of a view whose elements are not packed")
         return made
 
-    return [reshaped(b) for b in reference] if isinstance(reference, list) else reshaped(reference)
+    if not isinstance(reference, list):
+        return reshaped(reference)
+    # What other lanes have is no view, as these did not run what made one.
+    return [reshaped(b) if active else b for b, active in zip(reference, mask, strict=True)]
 
 
 # Stacks -----------------------------------------------------------------------------------------------------
