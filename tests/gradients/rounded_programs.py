@@ -2,7 +2,7 @@
 
 The twin computes what the kernel does in float64, and adds to each result the error that rounding to the kernel's
 type made there. It takes the kernel's paths, which the kernel writes down: conditions and indices are made to lie at
-the edge of rounding. So central differences of the twin are the derivative of what the kernel computed."""
+the edge of rounding. So the derivative of the twin, in forward mode, is that of what the kernel computed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from duals import Duals
 
 LANES, INPUTS, SIDE = 8, 16, 4
 CELLS, PATHS, EDGES = 400, 128, 24
@@ -26,7 +27,8 @@ TYPES: dict[str, Any] = {
 }
 DRAWN = np.array([-1.5, -1.0, -0.5, 0.5, 1.0, 1.5])
 """Gradients of results."""
-
+NARROW = 2.0**-24
+"""What rounding an adjoint to float32 loses at most: of all types that are narrower than float64."""
 
 TAMED = """def tamed(x):
     return x / (x * x * 0.25 + 1.0)
@@ -36,51 +38,55 @@ TAMED = """def tamed(x):
 
 class Run:
     """One evaluation of a twin. `paths`: what the kernel chose, or None where the twin decides by itself and sets the
-    `edges` on its way; `errors`: those of rounding, or None where they are found."""
+    `edges` on its way; `taken`: what was chosen. `errors`: those of rounding, and `shares`: parts of equal extremes,
+    which are found here, or kept as they were in the run `like`."""
 
-    def __init__(self, dtype: Any, a: np.ndarray, paths: np.ndarray | None, edges: np.ndarray) -> None:
+    def __init__(self, dtype: Any, a: Any, paths: Any, edges: np.ndarray, like: Run | None = None) -> None:
         self.dtype, self.a, self.paths, self.edges = dtype, a, paths, edges
-        self.y = np.zeros(CELLS)
-        self.names: dict[str, np.ndarray] = {}
+        self.results: list[tuple[int, Any]] = []
+        self.names: dict[str, Any] = {}
+        self.like = like
         self.errors: list[np.ndarray] = []
-        self.known: list[np.ndarray] | None = None
-        self.at = self.chosen = 0
         self.shares: list[np.ndarray] = []
-        self.shared = 0
+        self.taken: list[Any] = []
+        self.at = self.shared = 0
         self.set: set[int] = set()
 
-    def rounded(self, exact: Any, dtype: Any = None) -> np.ndarray:
-        """What the kernel has in the place of an exact result."""
-        exact = np.asarray(exact, np.float64)
-        if self.known is None:
+    def rounded(self, exact: Any, dtype: Any = None) -> Any:
+        """What the kernel has in the place of an exact result. The adjoints of what has a type are of that type, or
+        float32."""
+        if self.like is None:
+            exact = np.asarray(exact, np.float64)
             near = exact.astype(dtype or self.dtype).astype(np.float64)
             self.errors.append(near - exact)
             return near
+        if isinstance(exact, Duals) and (dtype or self.dtype) is not np.float64:
+            exact = exact.narrowed(NARROW)
         self.at += 1
-        return exact + self.known[self.at - 1]
+        return exact + self.like.errors[self.at - 1]
 
-    def choice(
-        self, edge: int, x: np.ndarray, decide: Callable[[np.ndarray], np.ndarray], step: float
-    ) -> np.ndarray:
+    def choice(self, edge: int, x: Any, decide: Callable[[np.ndarray], np.ndarray], step: float) -> Any:
         """What the kernel decided, as integers: one for each lane, or one."""
+        self.taken.append(self._choice(edge, x, decide, step))
+        return self.taken[-1]
+
+    def _choice(self, edge: int, x: Any, decide: Callable[[np.ndarray], np.ndarray], step: float) -> Any:
         if self.paths is not None:
-            found = self.paths[self.chosen]
-            self.chosen += 1
-            return found if x.ndim else found[0]
+            found = np.asarray(self.paths[len(self.taken)])
+            return found if x.ndim or not found.ndim else found[0]
         if edge not in self.set:
             self.set.add(edge)
             near = np.float64(np.asarray(x + step, self.dtype))
             self.edges[edge] = near
-        self.chosen += 1
         return decide(x - (self.edges[edge] if x.ndim else self.edges[edge, 0])).astype(int)
 
     def weights(self, found: Callable[[], np.ndarray]) -> np.ndarray:
         """Parts of a gradient that equal extremes have, as they were where errors were found."""
-        if self.known is None:
+        if self.like is None:
             self.shares.append(found())
             return self.shares[-1]
         self.shared += 1
-        return self.shares[self.shared - 1]
+        return self.like.shares[self.shared - 1]
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,8 @@ class Expr:
 
     text: str
     kind: str
-    value: Callable[[Run], np.ndarray]
+    value: Callable[[Run], Any]
+    """An array of NumPy, or `Duals`."""
 
 
 @dataclass
@@ -108,10 +115,6 @@ class Body:
     def run(self, run: Run) -> None:
         for step in self.steps:
             step(run)
-
-
-def _sqrt(x: np.ndarray) -> np.ndarray:
-    return np.sqrt(x)
 
 
 UNARY: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
@@ -135,7 +138,6 @@ class RoundedProgram:
         self.body = Body()
         self.names: dict[str, str] = {}
         self.edge = self.count = self.written = self.depth = 0
-        self.rough = False
         self.loops = 0
         self.lane_code = False
         for kind in "ult":
@@ -160,7 +162,7 @@ class RoundedProgram:
             return Expr(name, kind, lambda run: run.names[name])
         at = self.r.randrange(INPUTS)
         if kind == "u":
-            return Expr(f"a[{at}]", kind, lambda run: np.asarray(run.a[at]))
+            return Expr(f"a[{at}]", kind, lambda run: run.a[at])
         if kind == "l":
             index = (np.arange(LANES) * 3 + at) % INPUTS
             return Expr(f"a[(j * 3 + {at}) % {INPUTS}]", kind, lambda run: run.a[index])
@@ -219,7 +221,7 @@ class RoundedProgram:
         return Expr(
             f"tg.sqrt({y.text} * {y.text} + D(0.5))",
             kind,
-            lambda run: run.rounded(_sqrt(run.rounded(run.rounded(y.value(run) ** 2) + 0.5))),
+            lambda run: run.rounded(np.sqrt(run.rounded(run.rounded(_square(y.value(run))) + 0.5))),
         )
 
     def summary(self, kind: str, depth: int) -> Expr:
@@ -227,7 +229,6 @@ class RoundedProgram:
         x = self.expr("t", depth)
         which = self.r.choice(("sum", "max", "min"))
         if which == "sum":
-            self.rough = True
             return Expr(
                 f"(tg.tile_sum({x.text})[0] * D(0.25))",
                 "u",
@@ -236,15 +237,13 @@ class RoundedProgram:
 
         def value(run: Run) -> np.ndarray:
             v = x.value(run)
-            best = v.max() if which == "max" else v.min()
-            w = run.weights(lambda: (v == best) / np.count_nonzero(v == best))
-            return np.asarray((v * w).sum())
+            return (v * run.weights(lambda: _parts(v == (v.max() if which == "max" else v.min())))).sum()
 
         return Expr(f"tg.tile_{which}({x.text})[0]", "u", value)
 
     def element(self, kind: str, depth: int) -> Expr:
         x, at = self.leaf("t"), self.r.randrange(LANES)
-        return Expr(f"({x.text})[{at}]", "u", lambda run: np.asarray(x.value(run)[at]))
+        return Expr(f"({x.text})[{at}]", "u", lambda run: x.value(run)[at])
 
     def of_tile(self, kind: str, depth: int) -> Expr:
         x = self.expr("t", depth)
@@ -256,18 +255,17 @@ class RoundedProgram:
 
     def of_lanes(self, kind: str, depth: int) -> Expr:
         x = self.expr("l", depth)
-        return Expr(f"tg.tile({x.text})", "t", lambda run: np.broadcast_to(x.value(run), LANES) + 0.0)
+        return Expr(f"tg.tile({x.text})", "t", lambda run: x.value(run) + np.zeros(LANES))
 
     def shifted(self, kind: str, depth: int) -> Expr:
         x = self.leaf("t")
         return Expr(f"({x.text})[::-1]", "t", lambda run: x.value(run)[::-1])
 
     def scan(self, kind: str, depth: int) -> Expr:
-        self.rough = True
         x = self.leaf("t")
 
         def value(run: Run) -> np.ndarray:
-            return run.rounded(run.rounded(np.cumsum(x.value(run))) * 0.25)
+            return run.rounded(run.rounded((x.value(run) * UP_TO).sum(1)) * 0.25)
 
         return Expr(f"(tg.tile_scan_inclusive({x.text}) * D(0.25))", "t", value)
 
@@ -276,17 +274,16 @@ class RoundedProgram:
 
         def value(run: Run) -> np.ndarray:
             v, w = x.value(run), y.value(run)
-            return run.rounded(_sqrt(run.rounded(run.rounded(v * v) + run.rounded(w * w + 0.0 * v))))
+            return run.rounded(np.sqrt(run.rounded(run.rounded(v * v) + run.rounded(w * w + 0.0 * v))))
 
         return Expr(f"tg.length(tg.vector({x.text}, {y.text}))", "l", value)
 
     def product(self, kind: str, depth: int) -> Expr:
-        self.rough = True
         x, y = self.expr("m", depth), self.leaf("m")
         return Expr(
             f"(({x.text} @ {y.text}) * D(0.25))",
             "m",
-            lambda run: run.rounded(run.rounded(x.value(run) @ y.value(run)) * 0.25),
+            lambda run: run.rounded(run.rounded(_product(x.value(run), y.value(run))) * 0.25),
         )
 
     def turned(self, kind: str, depth: int) -> Expr:
@@ -364,7 +361,8 @@ class RoundedProgram:
         name = f"k{self.count}"
         self.body.lines += [f"{name} = {test.format(near)}", f"paths[p, j] = {name}", "p += 1"]
         if self.r.random() < 0.5 and x.kind == "u":
-            self.body.add("y[0] = a[0]")
+            last = CELLS - 1
+            self.body.add(f"y[{last}] = a[0]", lambda run: run.results.append((last, run.a[:1])))
         return name, lambda run: run.choice(edge, x.value(run), decide, step)
 
     def edge_expr(self, kind: str) -> Expr:
@@ -406,7 +404,8 @@ class RoundedProgram:
 
         def step(run: Run) -> None:
             chosen = take(run)
-            run.names[target] = np.where(chosen != 0, x.value(run), y.value(run))
+            first = np.asarray(chosen != 0, np.float64)
+            run.names[target] = x.value(run) * first + y.value(run) * (1.0 - first)
 
         form = self.r.choice(("choice", "branch", "where"))
         if form == "branch":
@@ -450,7 +449,7 @@ class RoundedProgram:
         at = 0
         for name, kind in list(self.names.items()):
             size = SIDE * SIDE if kind == "m" else LANES
-            if at + size > CELLS:
+            if at + size >= CELLS:
                 break
             first = at
             if kind == "m":
@@ -461,7 +460,7 @@ class RoundedProgram:
                 )
 
             def step(run: Run, name: str = name, first: int = first, size: int = size) -> None:
-                run.y[first : first + size] = np.broadcast_to(run.names[name].ravel(), size)
+                run.results.append((first, run.names[name].reshape(-1) + np.zeros(size)))
 
             self.body.add(text, step)
             at += size
@@ -469,35 +468,56 @@ class RoundedProgram:
 
     # The twin ---------------------------------------------------------------------------------------------------------
 
-    def edges(self, a: np.ndarray) -> np.ndarray:
-        """What is to be compared with, so that the conditions lie at the edge for these inputs."""
-        edges = np.zeros((EDGES, LANES))
-        self.body.run(Run(TYPES[self.dtype], a, None, edges))
-        return edges
+    def alone(self, a: np.ndarray) -> Run:
+        """A run that decides by itself, and sets its edges so that the conditions lie at them for these inputs."""
+        run = Run(TYPES[self.dtype], a, None, np.zeros((EDGES, LANES)))
+        self.body.run(run)
+        return run
 
-    def gradient(
-        self, a: np.ndarray, edges: np.ndarray, paths: np.ndarray, g: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The derivative of the sum of g y by each input, and the twin's y."""
-        base = Run(TYPES[self.dtype], a, paths, edges)
-        self.body.run(base)
-        found, eps = np.zeros(INPUTS), 2.0**-17
-        for k in range(INPUTS):
-            ends: list[float] = []
-            for sign in (1.0, -1.0):
-                moved = a.copy()
-                moved[k] += sign * eps
-                run = Run(TYPES[self.dtype], moved, paths, edges)
-                run.known, run.shares = base.errors, base.shares
-                self.body.run(run)
-                ends.append(float((run.y * g).sum()))
-            found[k] = (ends[0] - ends[1]) / (2.0 * eps)
-        return found, base.y
+    def known(self, a: np.ndarray, edges: np.ndarray, paths: Any) -> Run:
+        """A run that takes the kernel's paths."""
+        run = Run(TYPES[self.dtype], a, paths, edges)
+        self.body.run(run)
+        return run
+
+    def again(self, base: Run, a: Any) -> Run:
+        """For other inputs, or inputs with derivatives: the same paths and errors."""
+        run = Run(base.dtype, a, base.taken, base.edges, base)
+        self.body.run(run)
+        return run
+
+    def values(self, run: Run) -> np.ndarray:
+        """The twin's y."""
+        y = np.zeros(CELLS)
+        for first, value in run.results:
+            y[first : first + len(value)] = value
+        return y
+
+    def gradient(self, base: Run, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The derivative of the sum of g y by each input, and what rounding adjoints to float32 may change of it."""
+        run = self.again(base, Duals.inputs(base.a))
+        parts = sum((value * g[first : first + value.value.size]).sum().parts for first, value in run.results)
+        return np.asarray(parts)[0], np.asarray(parts)[2]
 
 
-def _window(a: np.ndarray, at: int) -> np.ndarray:
+UP_TO = np.tril(np.ones((LANES, LANES)))
+"""Of a running sum: row by row what is added up."""
+
+
+def _square(x: Any) -> Any:
+    return x * x
+
+
+def _product(x: Any, y: Any) -> Any:
+    """Of two matrices."""
+    return (x.reshape(SIDE, SIDE, 1) * y.reshape(1, SIDE, SIDE)).sum(1)
+
+
+def _parts(best: np.ndarray) -> np.ndarray:
+    return best / np.count_nonzero(best)
+
+
+def _window(a: Any, at: int) -> Any:
     """A tile of LANES elements; 0 outside."""
-    out = np.zeros(LANES)
-    part = a[at : at + LANES]
-    out[: len(part)] = part
-    return out
+    index = at + np.arange(LANES)
+    return a[np.minimum(index, INPUTS - 1)] * (index < INPUTS)
