@@ -85,10 +85,9 @@ def outcome_of_tape(seed: int) -> str:
 
 def outcome_of_order(seed: int) -> str:
     """ "ran", "refused" where no point orders what must be, or how it failed."""
-    from lane_programs import LaneProgram
-    from run_lane_program import compare_with_model
+    from run_lane_program import compare_with_model, generated
 
-    program = LaneProgram(seed)
+    program = generated(seed)
     try:
         return compare_with_model(program)
     except Exception as error:

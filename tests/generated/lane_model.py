@@ -1,7 +1,8 @@
 """What a kernel of one block does, statement by statement: a model on NumPy arrays that reads the kernel's own source.
 
-All lanes finish a statement before any begins the next one; of several lanes that write one element in a statement, the
-last counts. A tile is an array for each lane, since views may differ; slices and reshapes are NumPy's own."""
+All lanes finish a statement before any begins the next one. Of several lanes that write one element in a statement, the
+last counts; on a GPU, any of them may: the model says where that makes a difference. A tile is an array for each lane,
+since views may differ; slices and reshapes are NumPy's own."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {"tg.min": np.minimum, "tg.max": np.m
 
 class Model:
     """Runs the body of a kernel with `lanes` lanes, on int32 throughout. `tiles`, `numbers` and `arrays` are what its
-    names stand for before."""
+    names stand for before; `backwards`: the lanes write in the other order, so that the first one counts. `fixed` is
+    False once several lanes have written different numbers to one element in one statement."""
 
     def __init__(
         self,
@@ -54,8 +56,9 @@ class Model:
         tiles: Mapping[str, np.ndarray],
         numbers: Mapping[str, Any],
         arrays: Mapping[str, np.ndarray],
+        backwards: bool = False,
     ) -> None:
-        self.lanes = lanes
+        self.lanes, self.backwards, self.fixed = lanes, backwards, True
         self.names: dict[str, Any] = {name: [tile] * lanes for name, tile in tiles.items()}
         self.names |= {name: np.broadcast_to(np.array(v, np.int32), lanes) for name, v in numbers.items()}
         self.arrays = arrays
@@ -82,8 +85,10 @@ class Model:
     def store(self, target: ast.expr, value: Any, active: Lanes) -> None:
         if isinstance(target, ast.Subscript):
             tile, at = self.element(target, active)
-            for lane in np.flatnonzero(active):
+            for lane in self.writers(active):
                 tile[lane][at(lane)] = value[lane]
+            lost = (tile[lane][at(lane)] != value[lane] for lane in self.writers(active))
+            self.fixed = self.fixed and not any(lost)
             return
         assert isinstance(target, ast.Name)
         old = self.names.get(target.id)
@@ -93,6 +98,10 @@ class Model:
         else:
             self.names[target.id] = value if old is None else np.where(active, value, old)
 
+    def writers(self, active: Lanes) -> list[int]:
+        """In the order in which they write."""
+        return np.flatnonzero(active)[:: -1 if self.backwards else 1].tolist()
+
     def augassign(self, s: ast.AugAssign, active: Lanes) -> None:
         value = self.value(s.value, active)
         if isinstance(s.op, ast.Mult) or isinstance(s.target, ast.Name):
@@ -101,7 +110,7 @@ class Model:
             return
         assert isinstance(s.target, ast.Subscript)
         tile, at = self.element(s.target, active)
-        for lane in np.flatnonzero(active):
+        for lane in self.writers(active):
             tile[lane][at(lane)] = OPS[type(s.op)](tile[lane][at(lane)], value[lane])
 
     def branch(self, s: ast.If, active: Lanes) -> None:

@@ -22,10 +22,11 @@ OUTSIDE = (IndexError, OverflowError)
 
 
 class LaneProgram:
-    """A kernel of one block over two shared tiles, `s` and `r`, and what they hold after it."""
+    """A kernel of one block over two shared tiles, `s` and `r`, and what they hold after it. `fixed`: whichever of
+    several threads writes an element last."""
 
-    def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+    def __init__(self, seed: int, fixed: bool = False) -> None:
+        self.random, self.fixed = Random(seed), fixed
         while True:
             self.lanes = self.random.choice([8, 32, 32, 40])
             self.n = self.random.choice([0, 1, 2, 3])
@@ -43,16 +44,19 @@ class LaneProgram:
         for _ in range(self.random.randint(2, 4)):
             self.statement(3)
         self.body = "\n".join(self.lines)
-        tiles = {name: tile.copy() for name, tile in zip("sr", FIRST, strict=True)}
-        model = Model(
-            self.lanes, tiles, {"t": np.arange(self.lanes), "u": self.a, "n": self.n}, {"a": self.a}
-        )
         try:
-            model.run(self.body)
+            self.want, fixed = self.modelled()
         except OUTSIDE:
             return False
-        self.want = np.stack([model.names[name][0] for name in "sr"])
-        return True
+        return fixed or not self.fixed
+
+    def modelled(self, backwards: bool = False) -> tuple[np.ndarray, bool]:
+        """What the tiles hold after the body, and whether that is the same whichever thread writes last."""
+        tiles = {name: tile.copy() for name, tile in zip("sr", FIRST, strict=True)}
+        numbers = {"t": np.arange(self.lanes), "u": self.a, "n": self.n}
+        model = Model(self.lanes, tiles, numbers, {"a": self.a}, backwards)
+        model.run(self.body)
+        return np.stack([model.names[name][0] for name in "sr"]), model.fixed
 
     # Text ------------------------------------------------------------------------------------------------------------
 

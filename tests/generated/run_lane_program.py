@@ -19,6 +19,11 @@ REFUSED = {"unordered-access", "divergent-cooperative-op", "merged-shared-tiles"
 """No point where the lanes meet for an order, or for a copy of a view that a loop hands on."""
 
 
+def generated(seed: int) -> LaneProgram:
+    """For the current device. On a GPU, any of several threads that write one element may be the last."""
+    return LaneProgram(seed, fixed=str(tg.get_device()) != "cpu")
+
+
 def compare_with_model(program: LaneProgram) -> str:
     """ "ran", or "refused"; AssertionError or DataRace for what is wrong."""
     kernel = program.build()
