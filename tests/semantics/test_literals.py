@@ -126,6 +126,7 @@ def test_powers_of_literals() -> None:
     np.testing.assert_array_equal(values(cases, tg.float64, "literals"), wanted)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize(
     "text",
     [

@@ -26,9 +26,14 @@ def outcomes(seeds: Iterable[int], shared: float, native: bool = True) -> Counte
 
 def test_programs_with_register_tiles_do_what_python_does() -> None:
     assert outcomes([9, 12, 21], 0.0) == {"": 3}
+
+
+@pytest.mark.cpu
+def test_programs_mean_what_they_do_in_python() -> None:
     assert outcomes([35, 47, 251, 439], 0.0, native=False) == {"": 4}
 
 
+@pytest.mark.cpu
 def test_programs_with_shared_tiles_do_what_python_does_or_are_refused() -> None:
     found = outcomes(range(900, 908), 0.4, native=False)
     assert set(found) <= {"", "merged-shared-tiles"} and found[""] > 4

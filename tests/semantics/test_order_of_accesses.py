@@ -92,6 +92,7 @@ INDEPENDENT = {
 }
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED.keys())
 def test_what_may_meet_where_lanes_do_not_wait_is_refused(body: str) -> None:
     with pytest.raises(tg.CompileError) as raised:
@@ -99,11 +100,13 @@ def test_what_may_meet_where_lanes_do_not_wait_is_refused(body: str) -> None:
     assert {e.CODE for e in getattr(raised.value, "errors", [raised.value])} == {"unordered-access"}
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("body", INDEPENDENT.values(), ids=INDEPENDENT.keys())
 def test_what_cannot_meet_is_accepted(body: str) -> None:
     split(body)
 
 
+@pytest.mark.cpu
 def test_a_refused_access_that_meets_itself_says_so() -> None:
     with pytest.raises(tg.CompileError, match="the other access is this one, in another iteration"):
         split(REFUSED["one access in two iterations"])

@@ -26,6 +26,7 @@ def test_tiles_of_threads_with_one_component(kind: str, preserve: bool) -> None:
     np.testing.assert_array_equal(got, 2 * x)
 
 
+@pytest.mark.cpu
 @pytest.mark.parametrize("line", ["u = t[::0]", "u = t[1:4:0]", "t[::0] = t", "u = t[0, ::0]"])
 def test_a_step_of_0(line: str) -> None:
     text = f"def kernel(y: tg.array1d[float]):\n    t = tg.tile_zeros((8, 8), dtype=float)\n    {line}\n"
