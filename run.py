@@ -3,7 +3,7 @@
 Usage: python run.py COMMAND [ARGUMENTS]
 
 demo    run the demonstration
-test    lint, format check, types and all tests; arguments go to pytest, which then runs alone
+test    lint, format check, types and the tests but for the slow ones; arguments go to pytest, which then runs alone
 check   lint, format check and types
 fix     repair what lint and format can repair themselves
 interop the tests with PyTorch and JAX, in .venv-interop; arguments go to pytest
@@ -33,6 +33,7 @@ STYLE = (
     ("ruff", "check", "--output-format", "concise", "."),
     ("ruff", "format", "--check", "--output-format", "concise", "."),
 )
+DEFAULT = ("-m", "not slow and not campaign")
 TYPES = ("pyright", "--level", "error", "--pythonpath", str(VENV / "bin" / "python"))
 
 
@@ -143,7 +144,7 @@ def test(arguments: list[str]) -> int:
     if not is_ready(DEV_LOCK):
         set_up(DEV_LOCK)
     steps = [] if arguments else [*STYLE, TYPES]
-    return failing(*steps, ("pytest", "-n", WORKERS, *arguments))
+    return failing(*steps, ("pytest", "-n", WORKERS, *(arguments or DEFAULT)))
 
 
 def fix(arguments: list[str]) -> int:

@@ -276,7 +276,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=150.0, help="seconds for a test")
     parser.add_argument("--seconds", type=float, default=540.0, help="seconds for all tests")
     parser.add_argument("--most", type=int, default=150, help="the most tests in one process")
-    parser.add_argument("--marker", default="gpu", help="what pytest -m selects")
+    parser.add_argument("--marker", default="gpu and not campaign", help="what pytest -m selects")
     parser.add_argument("--under", type=shlex.split, default=[], help="a command to run the tests under")
     parser.add_argument("--save", type=Path, default=ROOT / "gpu-tests.json", help="where the results go")
     asked = parser.parse_args()

@@ -68,7 +68,7 @@ def test_a_compile_keeps_next_to_nothing(tool: Any, made: str, functions: int) -
     assert (tool.allocated() - before) / count < LIMIT
 
 
-@pytest.mark.slow
+@pytest.mark.campaign
 def test_kernels_that_are_dropped_and_launches_keep_next_to_nothing() -> None:
     options = ["--compiles", "4000", "--launches", "1000000"]
     done = subprocess.run([sys.executable, str(TOOL), *options], capture_output=True, text=True)

@@ -10,6 +10,7 @@ from lane_programs import LaneProgram
 from run_lane_program import compare_with_model, generated
 
 import tegula as tg
+from support.campaigns import chunks
 
 
 def outcome(seed: int) -> str:
@@ -31,8 +32,7 @@ def test_accesses_are_in_the_order_of_statements(seed: int) -> None:
     assert outcome(seed) == "ran"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(50))
+@pytest.mark.parametrize("chunk", chunks(range(50)))
 def test_many_accesses_are_in_the_order_of_statements(chunk: int) -> None:
     outcomes = Counter(outcome(seed) for seed in range(1000 + 100 * chunk, 1100 + 100 * chunk))
     assert outcomes["ran"] >= 30, outcomes

@@ -12,6 +12,7 @@ from choices import Choices
 from state_programs import Maker, StateProgram
 
 import tegula as tg
+from support.campaigns import chunks
 from tegula.codegen import storage
 
 CHUNKS, EACH = 20, 250
@@ -41,8 +42,7 @@ def test_state_is_what_python_says() -> None:
     check(range(6))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))
 def test_state_is_what_python_says_in_many_programs(chunk: int) -> None:
     seen = check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))
     missing = {

@@ -283,7 +283,7 @@ def views_of_lanes(a: tg.array2d[int], out: tg.array2d[int]):
     i, j = tg.tid()
     t = tg.tile_load(a[i], 64, storage="shared")
     w = tg.tile_view(t, offset=j % 2, shape=32)
-    w[j // 4] = j
+    w[j // 4] = j % 2 + j // 4
     out[i, j] = w[j // 8] + t[63 - j]
 
 

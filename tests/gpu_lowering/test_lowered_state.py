@@ -11,6 +11,8 @@ from choices import Choices
 from lowering import Launch, lowered, run_lowered
 from state_programs import Maker
 
+from support.campaigns import chunks
+
 CHUNKS, EACH = 20, 250
 
 
@@ -30,7 +32,6 @@ def test_state_is_what_python_says(memory: str) -> None:
     check(range(3))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))
 def test_state_is_what_python_says_in_many_programs(memory: str, chunk: int) -> None:
     check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))

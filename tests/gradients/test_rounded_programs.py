@@ -12,6 +12,7 @@ from duals import Duals
 from rounded_programs import CELLS, DRAWN, INPUTS, TYPES, RoundedProgram
 
 import tegula as tg
+from support.campaigns import chunks
 
 COUNT, EACH = 2500, 25
 CHUNKS = COUNT // EACH
@@ -35,10 +36,12 @@ def test_gradients_in_bfloat16_and_through_float32(seed: int, monkeypatch: pytes
     assert verdicts(range(seed, seed + 1)) == {"right": 1}
 
 
-SOME_ON_GPUS = [pytest.param(k, marks=[pytest.mark.cpu] if k >= ON_GPUS else []) for k in range(CHUNKS)]
+SOME_ON_GPUS = [
+    pytest.param(*one.values, marks=[*one.marks, *([pytest.mark.cpu] if k >= ON_GPUS else [])])
+    for k, one in enumerate(chunks(range(CHUNKS)))
+]
 
 
-@pytest.mark.slow
 @pytest.mark.seconds(30)
 @pytest.mark.parametrize("chunk", SOME_ON_GPUS)
 def test_gradients_of_many_programs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:

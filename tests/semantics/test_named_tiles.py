@@ -9,6 +9,8 @@ import pytest
 from named_tiles import generate
 from run_named_tiles import NO_REFERENCE, compare
 
+from support.campaigns import chunks
+
 EACH = 50
 
 
@@ -39,15 +41,13 @@ def test_programs_with_shared_tiles_do_what_python_does_or_are_refused() -> None
     assert set(found) <= {"", "merged-shared-tiles"} and found[""] > 4
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, 5000, EACH))
+@pytest.mark.parametrize("first", chunks(range(0, 5000, EACH)))
 def test_more_programs_with_register_tiles(first: int) -> None:
     found = outcomes(range(first, first + EACH), 0.0)
     assert set(found) <= {"", *NO_REFERENCE} and found[""] > 0.9 * EACH
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(5000, 7000, EACH))
+@pytest.mark.parametrize("first", chunks(range(5000, 7000, EACH)))
 def test_more_programs_with_shared_tiles(first: int) -> None:
     found = outcomes(range(first, first + EACH), 0.3)
     assert set(found) <= {"", "merged-shared-tiles", *NO_REFERENCE} and found[""] > 0.6 * EACH
