@@ -251,11 +251,7 @@ def test_attention_with_copied_operands(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.gpu
-def test_attention_on_gpus_is_refused() -> None:
-    """The tiles of its adjoint do not fit a block."""
-    with (
-        tg.ScopedDevice("cuda:0"),
-        pytest.raises(tg.CompileError, match="the tiles of a block need") as raised,
-    ):
+def test_attention_on_gpus() -> None:
+    """The tiles of its adjoint fit a block: adjoints of what is multiplied as 16-bit numbers are rounded to them."""
+    with tg.ScopedDevice("cuda:0"):
         check_attention(70, 130)
-    assert raised.value.CODE == "shared-memory-exceeded"
