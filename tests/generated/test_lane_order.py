@@ -32,13 +32,8 @@ def test_accesses_are_in_the_order_of_statements(seed: int) -> None:
     assert outcome(seed) == "ran"
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("chunk", chunks(range(50)))
-=======
-@pytest.mark.slow
 @pytest.mark.seconds(30)
-@pytest.mark.parametrize("chunk", range(50))
->>>>>>> dc1c2b4 (Long chunks of generated programs say how long they take)
+@pytest.mark.parametrize("chunk", chunks(range(50)))
 def test_many_accesses_are_in_the_order_of_statements(chunk: int) -> None:
     outcomes = Counter(outcome(seed) for seed in range(1000 + 100 * chunk, 1100 + 100 * chunk))
     assert outcomes["ran"] >= 30, outcomes

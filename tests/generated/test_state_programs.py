@@ -42,13 +42,8 @@ def test_state_is_what_python_says() -> None:
     check(range(6))
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))
-=======
-@pytest.mark.slow
 @pytest.mark.seconds(60)
-@pytest.mark.parametrize("chunk", range(CHUNKS))
->>>>>>> dc1c2b4 (Long chunks of generated programs say how long they take)
+@pytest.mark.parametrize("chunk", chunks(range(CHUNKS)))
 def test_state_is_what_python_says_in_many_programs(chunk: int) -> None:
     seen = check(range(1000 + chunk * EACH, 1000 + (chunk + 1) * EACH))
     missing = {

@@ -41,25 +41,15 @@ def test_programs_with_shared_tiles_do_what_python_does_or_are_refused() -> None
     assert set(found) <= {"", "merged-shared-tiles"} and found[""] > 4
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("first", chunks(range(0, 5000, EACH)))
-=======
-@pytest.mark.slow
 @pytest.mark.seconds(15)
-@pytest.mark.parametrize("first", range(0, 5000, EACH))
->>>>>>> dc1c2b4 (Long chunks of generated programs say how long they take)
+@pytest.mark.parametrize("first", chunks(range(0, 5000, EACH)))
 def test_more_programs_with_register_tiles(first: int) -> None:
     found = outcomes(range(first, first + EACH), 0.0)
     assert set(found) <= {"", *NO_REFERENCE} and found[""] > 0.9 * EACH
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("first", chunks(range(5000, 7000, EACH)))
-=======
-@pytest.mark.slow
 @pytest.mark.seconds(15)
-@pytest.mark.parametrize("first", range(5000, 7000, EACH))
->>>>>>> dc1c2b4 (Long chunks of generated programs say how long they take)
+@pytest.mark.parametrize("first", chunks(range(5000, 7000, EACH)))
 def test_more_programs_with_shared_tiles(first: int) -> None:
     found = outcomes(range(first, first + EACH), 0.3)
     assert set(found) <= {"", "merged-shared-tiles", *NO_REFERENCE} and found[""] > 0.6 * EACH
