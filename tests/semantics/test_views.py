@@ -110,3 +110,37 @@ def test_slices_and_indices_beside_a_tile_of_indices(storage: str, index: str, p
 def test_an_index_parted_from_a_tile_of_indices_by_a_slice_is_refused() -> None:
     with pytest.raises(tg.CompileError, match="parted by a slice"):
         stored(loaded((2, 3, 4)) + "k = tg.tile_zeros(3, dtype=int)\nu = t[0, :, k]")
+
+
+LOOKS = {
+    "tg.tile_reshape(t, (4, 6))[k % 4, 1]": lambda x, k: x.reshape(4, 6)[k % 4, 1],
+    "tg.tile_transpose(tg.tile_reshape(t, (4, 6)))[5, k % 4]": lambda x, k: x.reshape(4, 6).T[5, k % 4],
+    "tg.tile_view(t, k, shape=4)[2]": lambda x, k: x[k : k + 4][2],
+    "tg.tile_reshape(tg.tile_view(t, k, shape=4), (2, 2))[1, 0]": lambda x, k: x[k : k + 4].reshape(2, 2)[
+        1, 0
+    ],
+    "tg.tile_reshape(t, (4, 6))[k % 4][3]": lambda x, k: x.reshape(4, 6)[k % 4][3],
+}
+"""Elements of views, and the same of NumPy's."""
+
+REACHED = {
+    "k = j\no[j] = {look}": lambda look, j: look(j),
+    "k = j\nif j > 1:\n    o[j] = {look}": lambda look, j: look(j) if j > 1 else 0,
+    "k = j + 1\nwhile k < 4:\n    o[j] += {look}\n    k += 2": lambda look, j: sum(
+        map(look, range(j + 1, 4, 2))
+    ),
+    "for k in range(j, 3):\n    if k != 1:\n        v = {look}\n        o[j] += v": lambda look, j: sum(
+        look(k) for k in range(j, 3) if k != 1
+    ),
+}
+"""How threads get to a look at k of their own, and what thread j leaves."""
+
+
+@pytest.mark.parametrize(("reached", "storage"), list(zip(REACHED, ["register", "shared"] * 2, strict=True)))
+def test_each_thread_has_its_own_view_of_a_tile_that_nothing_changes(reached: str, storage: str) -> None:
+    expected, lines = np.zeros(24, np.int32), f't = tg.tile_load(x, shape=24, storage="{storage}")\n'
+    for n, (look, of) in enumerate(LOOKS.items()):
+        statement = reached.format(look=look).replace("o[j]", f"o[j + {4 * n}]")
+        lines += statement + "\n"
+        expected[4 * n : 4 * n + 4] = [REACHED[reached](lambda k, of=of: of(X, k), j) for j in range(4)]
+    np.testing.assert_array_equal(stored(lines), expected)

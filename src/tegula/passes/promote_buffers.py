@@ -1,8 +1,12 @@
 """Tile objects that are only read and overwritten whole become values, carried through control flow.
 
-An object stays a buffer where some lane writes an element of it, or where a view of it is written."""
+An object stays a buffer where some lane writes an element of it, where a view of it is written, and where lanes make
+views of their own: at places that differ, or in code that only some lanes reach. Part of a value is another value,
+which all lanes of a block make together."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from tegula.ir import Kernel, Op, Region, Value
 from tegula.ops.base import TileOp
@@ -10,6 +14,7 @@ from tegula.ops.buffer import BufGet, BufNew, BufRead, BufReshape, BufSet, BufUp
 from tegula.ops.control import For, If, While
 from tegula.ops.roles import Roles
 from tegula.ops.tile import TileExtract, TileFillAbsent, TileReshape, TileSlice
+from tegula.passes.uniformity import analyse, in_divergent_code
 from tegula.types import BufType, TileType
 
 VIEWS = (BufView, BufReshape)
@@ -61,7 +66,16 @@ class _Promotion:
                 fixed.update(root(o.operands[0]) for o in op.regions[0].walk() if isinstance(o, BufWrite))
             elif not isinstance(op, BufRead | BufGet):
                 fixed.update(root(v) for v in op.operands if isinstance(v.type, BufType))
-        return objects - fixed - (viewed & written)
+        promoted = objects - fixed - (viewed & written)
+        return promoted - set(self._viewed_by_lanes()) if promoted & viewed else promoted
+
+    def _viewed_by_lanes(self) -> Iterator[Value]:
+        """Objects of which lanes make views of their own."""
+        known = analyse(self.kernel)
+        apart = set(in_divergent_code(self.kernel.body, known))
+        for op in self.kernel.walk():
+            if isinstance(op, VIEWS) and (op in apart or any(map(known.varying, op.operands))):
+                yield root(op.result)
 
     def run(self) -> None:
         self._region(self.kernel.body, {})

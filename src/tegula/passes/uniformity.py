@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tegula.dataclass import dataclass, field
 from tegula.errors import CompileError, CooperativeAfterReturn, DivergentCooperativeOp
 from tegula.ir import Kernel, LaunchClass, Op, Region, Value
@@ -87,6 +89,15 @@ def _visit_control(op: Op, known: Uniformity) -> bool:
         if condition or any(known.varying(v) for v in sources):
             changed |= _mark([result, *(a[k] for a in args)], known)
     return changed
+
+
+def in_divergent_code(region: Region, known: Uniformity, inside: bool = False) -> Iterator[Op]:
+    """The ops that only some lanes of a block may reach."""
+    for op in region.ops:
+        if inside:
+            yield op
+        for nested in op.regions:
+            yield from in_divergent_code(nested, known, inside or op in known.divergent)
 
 
 def check_cooperation(kernel: Kernel, known: Uniformity) -> list[CompileError]:
