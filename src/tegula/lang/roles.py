@@ -153,7 +153,7 @@ class RoleTracer(ElectedTracer):
             return
         if isinstance(statement, ast.Return) and statement.value is None:
             return
-        what = "this is beside the roles, which end a kernel"
+        what = "this follows a role, and the roles end a kernel"
         raise E.RolePlacement(
             self.location(statement), what=what, notes=[(self.roles[0].wanted.loc, "a role")]
         )
