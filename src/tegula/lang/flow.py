@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from tegula.dataclass import dataclass, field
+from tegula.lang.liveness import Liveness
 
 Position = tuple[int, int]
 _NESTED = (ast.FunctionDef, ast.Lambda, ast.AsyncFunctionDef, ast.ClassDef)
@@ -29,6 +30,7 @@ class Flow:
         self.locals: set[str] = {
             a.arg for a in [*tree.args.args, *tree.args.kwonlyargs, *tree.args.posonlyargs]
         }
+        self.liveness = Liveness(tree.body)
         for statement in tree.body:
             self._visit(statement)
         self.locals |= {
@@ -52,9 +54,11 @@ class Flow:
             pending += ((child, in_loop) for child in ast.iter_child_nodes(node))
 
     def live_after(self, name: str, node: ast.AST) -> bool:
-        """Whether the name may be read after the statement has run."""
+        """Whether what the name stands for when the statement has run may be read later."""
         if name in self.read_by_nested:
             return True
+        if node in self.liveness.after:
+            return name in self.liveness.after[node]
         reads = self.reads.get(name)
         if not reads:
             return False

@@ -1,0 +1,90 @@
+"""Which names may be read after a statement before they are bound anew."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from tegula.dataclass import dataclass
+
+Names = frozenset[str]
+NONE: Names = frozenset()
+
+
+@dataclass(slots=True)
+class _Loop:
+    """What is live where `break` leads, and where `continue` does."""
+
+    left: Names
+    again: Names
+
+
+class Liveness:
+    """Of the statements of one function. A name of which nested functions read is not followed here.
+
+    `after`: what is live where a statement ends, and where a path ends that has left the rest of a loop's body: the
+    tracer brings such paths to the end of the body."""
+
+    def __init__(self, body: Sequence[ast.stmt]) -> None:
+        self.after: dict[ast.AST, Names] = {}
+        self._block(body, NONE, None)
+
+    def _block(self, statements: Sequence[ast.stmt], out: Names, loop: _Loop | None) -> Names:
+        """What is live before the statements, given what is after them."""
+        for statement in reversed(statements):
+            self.after[statement] = out if loop is None else out | loop.left | loop.again
+            out = self._before(statement, out, loop)
+        return out
+
+    def _before(self, node: ast.stmt, out: Names, loop: _Loop | None) -> Names:
+        match node:
+            case ast.Assign():
+                return (out - _bound(node.targets)) | _read(node)
+            case ast.AnnAssign(value=ast.expr()):
+                return (out - _bound([node.target])) | _read(node)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                return out | _read(node) | {name}
+            case ast.If():
+                return (
+                    _read(node.test) | self._block(node.body, out, loop) | self._block(node.orelse, out, loop)
+                )
+            case ast.For():
+                ends = self._block(node.orelse, out, loop)
+                head = self._loop(node.body, out, ends | _read(node.target), _bound([node.target]))
+                return _read(node.iter) | head
+            case ast.While():
+                return self._loop(
+                    node.body, out, self._block(node.orelse, out, loop) | _read(node.test), NONE
+                )
+            case ast.With():
+                return out | self._block(node.body, out, loop) | _read(*node.items)
+            case ast.Break() | ast.Continue() if loop is not None:
+                return loop.left if isinstance(node, ast.Break) else loop.again
+            case ast.Return():
+                return _read(node)
+            case _:
+                return out | _read(node)
+
+    def _loop(self, body: Sequence[ast.stmt], left: Names, head: Names, target: Names) -> Names:
+        """What is live where an iteration starts or the loop ends; `head` is so by what is read there. The second pass
+        is the last: what it finds live at the end of the body is what the first one found at the start."""
+        for _ in range(2):
+            head |= self._block(body, head, _Loop(left, head)) - target
+        return head
+
+
+def _bound(targets: Iterable[ast.expr]) -> Names:
+    """The names that an assignment surely binds to something new."""
+    out: Names = NONE
+    for target in targets:
+        if isinstance(target, ast.Name):
+            out |= {target.id}
+        elif isinstance(target, ast.Tuple | ast.List):
+            out |= _bound(target.elts)
+    return out
+
+
+def _read(*nodes: ast.AST) -> Names:
+    """The names that are read anywhere in the nodes."""
+    found = (n for node in nodes for n in ast.walk(node))
+    return frozenset(n.id for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
