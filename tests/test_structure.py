@@ -22,6 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("fitting",),
     ("types", "target"),
     ("layout", "ir"),
+    ("fields",),
     ("ops",),
     ("verify", "text"),
     ("rewrite",),

@@ -6,6 +6,7 @@ An op's class says what it is (see `ops/`); this file only knows how ops hang to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
@@ -28,9 +29,26 @@ class Value:
         return f"%{self.name or '?'}: {self.type}"
 
 
+class Access(StrEnum):
+    """What an op may do to memory."""
+
+    READ = "read"
+    """Its result depends on what is there."""
+    WRITE = "write"
+    """It changes what is there."""
+    ATOMIC = "atomic"
+    """It reads and changes each element at once, so that other atomic accesses come before or after."""
+    IO = "io"
+    """It is observed outside the kernel or by other threads, and keeps its place among ops like it."""
+    ISSUE = "issue"
+    """It starts an asynchronous write, which is done once an `ARRIVE` of it has passed."""
+    ARRIVE = "arrive"
+    """Asynchronous writes that were started before are done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What an op does to memory: kind "read", "write", "atomic" or "io"; `value` is the array, buffer or stack."""
+    """What an op does to memory; `value` is the array, buffer or stack, None for all that can be observed."""
 
     kind: str
     value: Value | None = None

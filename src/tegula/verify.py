@@ -102,9 +102,11 @@ class _Verifier:
         if alike in self.fitting:
             return
         try:
-            operands = [v.type for v in op.operands]
             assert isinstance(op, TileOp), "not a declared op"
-            wanted = op.infer(operands, op.attrs, op.regions)
+            fault = op.signature.fault(op)
+            if fault:
+                self.fail(op, fault)
+            wanted = op.infer()
         except TypeRule as error:
             self.fail(op, str(error) or f"operands do not fit: {error.fields}")
         except (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:

@@ -223,7 +223,7 @@ class Case:
 
 
 def made(cls: type[Any], types: list[DType], attrs: dict[str, Any]) -> Case:
-    return Case(cls([Value(t) for t in types], cls.infer(types, attrs, []), attrs))
+    return Case(cls.typed([Value(t) for t in types], attrs))
 
 
 def elementwise_cases() -> Iterator[Case]:
@@ -235,7 +235,7 @@ def elementwise_cases() -> Iterator[Case]:
         if issubclass(cls, Elementwise) and cls is not S.FastExp2:
             for dtype in DTYPES.values():
                 for a in attrs.get(cls, [{}]) if dtype.kind in cls.KINDS else []:  # type: ignore[call-overload]
-                    yield made(cls, [dtype] * cls.ARITY, a)
+                    yield made(cls, [dtype] * len(cls.signature.operands), a)
     for dtype in DTYPES.values():
         yield made(S.Select, [bool_, dtype, dtype], {})
 

@@ -96,12 +96,12 @@ def test_every_operand_is_checked() -> None:
         (name, k)
         for name, op in REGISTRY.items()
         if issubclass(op, Elementwise) and "f" in op.KINDS and op.adjoint is not TileOp.adjoint
-        for k in range(op.ARITY)
+        for k in range(len(op.signature.operands))
     }
     checked: set[Place] = set()
     for op, flows in gradients_flow():
         for k, v in enumerate(op.operands):
-            if has_adjoint(v.type) and k < op.PLACES:
+            if has_adjoint(v.type) and k in range(len(op.operands))[: op.signature.places]:
                 to_check.add(place(op, k))
             if flows[k]:
                 checked.add(place(op, k))
@@ -173,10 +173,10 @@ def test_derivatives_at_negative_tied_and_zero_points(name: str, form: str) -> N
     y = tg.zeros(len(points), dtype=D, requires_grad=True)
     n = len(points)
     if form == "threads":
-        kernel = (by_threads_1, by_threads_2, by_threads_3)[op.ARITY - 1](f)
+        kernel = (by_threads_1, by_threads_2, by_threads_3)[len(op.signature.operands) - 1](f)
         dims: Any = n
     else:
-        kernel = (by_tiles_1, by_tiles_2, by_tiles_3)[op.ARITY - 1](f, n)
+        kernel = (by_tiles_1, by_tiles_2, by_tiles_3)[len(op.signature.operands) - 1](f, n)
         dims = (1, 32)
     tg.launch(kernel, dims, args, [y], adj_outputs=[tg.ones(n, dtype=D)], adjoint=True, block_dim=32)
     found = np.stack([a.grad.numpy() for a in args], axis=1)

@@ -27,8 +27,7 @@ class KernelMaker:
     def __call__(self, name: str, *operands: Value, regions: Sequence[Region] = (), **attrs: Any) -> Any:
         self.line += 1
         cls: Any = REGISTRY[name]
-        types = cls.infer([v.type for v in operands], attrs, regions)
-        op: Op = self.at.append(cls(operands, types, attrs, regions, Location("kernel.py", self.line)))
+        op: Op = self.at.append(cls.typed(operands, attrs, regions, Location("kernel.py", self.line)))
         return op if not op.results else op.results[0] if len(op.results) == 1 else op.results
 
     def const(self, value: Any, t: Type = int32) -> Value:

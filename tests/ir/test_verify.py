@@ -118,7 +118,7 @@ def test_operands_that_infer_refuses():
 def test_a_missing_attribute():
     _, k = make()
     del named(k, "tile.full").attrs["shape"]
-    refuse(k, "tile.full at .*malformed: KeyError")
+    refuse(k, "tile.full at .*it lacks the attribute shape")
 
 
 def test_a_missing_region():

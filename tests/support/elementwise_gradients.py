@@ -39,7 +39,8 @@ ELEMENTWISE = {
 def points_of(name: str) -> list[tuple[float, ...]]:
     """Where an op has a derivative."""
     undefined = UNDEFINED.get(name, lambda *_: False)
-    return [at for at in itertools.product(NUMBERS, repeat=ELEMENTWISE[name].ARITY) if not undefined(*at)]
+    arity = len(ELEMENTWISE[name].signature.operands)
+    return [at for at in itertools.product(NUMBERS, repeat=arity) if not undefined(*at)]
 
 
 def by_threads_1(f: Any) -> Any:

@@ -38,7 +38,7 @@ def check_pairs(kernel: Kernel, forms: Forms, controls: Sequence[Op]) -> None:
             if not all(_twins(forms, a, b) for a, b in equal):
                 raise _doubt(op, "the two blocks of a pair may differ in what they copy for each other")
             known = {a for a, _ in equal}
-            if not all(_given(forms, v, known) for v in (op.operands[3], *op.offsets)):
+            if not all(_given(forms, v, known) for v in (op.operands[3], *op.offset)):
                 raise _doubt(op, "the two blocks of a pair may copy different tiles for each other")
 
 

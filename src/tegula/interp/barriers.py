@@ -140,7 +140,7 @@ def run_load(m: Machine, op: Op, mask: Mask) -> None:
     barriers, stage = _stage(m, op, 1)
     target = m.group(op.operands[0])
     t = buffer_type(op.operands[0].type)
-    inside, at = window(m, op, t.tile, op.operands[3], op.offsets)
+    inside, at = window(m, op, t.tile, op.operands[3], op.offset)
     tile = np.zeros(t.shape, target.dtype)
     tile[inside] = m.group(op.operands[3])[at]
     target[...] = tile

@@ -169,7 +169,7 @@ def _complete(wait: Op, accumulators: dict[Value, None]) -> None:
     assert region is not None
     made = Region()
     build = Builder(made, wait.loc)
-    reads = [build.insert(BufRead([x], BufRead.infer([x.type], {}, []))).result for x in accumulators]
+    reads = [build.insert(BufRead.typed([x])).result for x in accumulators]
     if reads:
         types = [v.type for v in reads]
         done = build.insert(TileMatmulWait(reads, types, wait.attrs))

@@ -126,10 +126,8 @@ class _Plan:
                     continue
                 first = 0 if isinstance(slot.op, If) or edge == 1 else 3 if isinstance(slot.op, For) else 0
                 tile = at.operands[first + slot.k]
-                made = BufNew(
-                    [tile], BufNew.infer([tile.type], {"storage": "register"}, []), {"storage": "register"}
-                )
-                made.loc = slot.objects[0].owner.loc  # type: ignore[union-attr]
+                loc = slot.objects[0].owner.loc  # type: ignore[union-attr]
+                made = BufNew.typed([tile], {"storage": "register"}, loc=loc)
                 made.result.name = slot.objects[0].name
                 region = at.parent
                 assert region is not None

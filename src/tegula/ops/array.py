@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Effect, Region, Value
+from tegula.fields import ATOMIC, READ, WRITE, attr, operand, variadic
+from tegula.ir import Value
 from tegula.ops.base import TileOp, require, require_range, require_type
 from tegula.types import ArrayType, Type, int32, scalar_of
 
@@ -36,22 +37,19 @@ class ArrayLoad(TileOp):
 
     __slots__ = ()
     NAME = "array.load"
-    PLACES = 1
     PURE = False
+    array = operand(READ)
+    indices = variadic(place=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        array = array_type(operands[0])
-        require_indices(array, operands[1:])
+    def infer(self) -> Sequence[Type]:
+        array = array_type(self.array.type)
+        require_indices(array, [v.type for v in self.indices])
         return [array.dtype]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]),)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        at = [b.primal(i) for i in self.operands[1:]]
-        shadow = b.shadow(self.operands[0])
+        at = [b.primal(i) for i in self.indices]
+        shadow = b.shadow(self.array)
         operands = [shadow, b.stored_as(g, shadow), *at]
         if b.together(self):
             b.once(lambda: b.emit(ArrayAtomic, operands, {"op": "add"}))
@@ -65,21 +63,19 @@ class ArrayStore(TileOp):
 
     __slots__ = ()
     NAME = "array.store"
-    PLACES = 2
     PURE = False
+    array = operand(WRITE)
+    value = operand()
+    indices = variadic(place=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        array = array_type(operands[0])
-        require_type(operands[1], array.dtype, "the array holds")
-        require_indices(array, operands[2:])
+    def infer(self) -> Sequence[Type]:
+        array = array_type(self.array.type)
+        require_type(self.value.type, array.dtype, "the array holds")
+        require_indices(array, [v.type for v in self.indices])
         return []
 
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
-
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        array, at = b.shadow(self.operands[0]), [b.primal(i) for i in self.operands[2:]]
+        array, at = b.shadow(self.array), [b.primal(i) for i in self.indices]
         if b.together(self):
             g = b.taken(array, at)
         else:
@@ -95,40 +91,39 @@ class ArrayAtomic(TileOp):
 
     __slots__ = ()
     NAME = "array.atomic"
-    PLACES = 2
     EACH_LANE = True
     PURE = False
     VARYING = True
+    array = operand(ATOMIC)
+    value = operand()
+    indices = variadic(place=True)
+    op = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        array = array_type(operands[0])
-        require_type(operands[1], array.dtype, "the array holds")
-        require_indices(array, operands[2:])
-        require(attrs["op"] in ATOMICS, f"no atomic '{attrs['op']}'")
+    def infer(self) -> Sequence[Type]:
+        array = array_type(self.array.type)
+        require_type(self.value.type, array.dtype, "the array holds")
+        require_indices(array, [v.type for v in self.indices])
+        require(self.op in ATOMICS, f"no atomic '{self.op}'")
         require(
-            not scalar_of(array.dtype).is_bool or attrs["op"] == "exch",
-            f"atomic {attrs['op']} is not defined for bool",
+            not scalar_of(array.dtype).is_bool or self.op == "exch",
+            f"atomic {self.op} is not defined for bool",
         )
-        bitwise = attrs["op"] in ("and", "or", "xor")
+        bitwise = self.op in ("and", "or", "xor")
         require(
             not bitwise or scalar_of(array.dtype).is_int,
-            f"atomic {attrs['op']} needs integers, got {array.dtype}",
+            f"atomic {self.op} needs integers, got {array.dtype}",
         )
         return [array.dtype]
 
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("atomic", self.operands[0]),)
-
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (previous,) = grads
-        array, value, *indices = self.operands
-        if b.wanted(value) and self.attrs["op"] not in ("add", "sub"):
-            b.refuse(self, f"atomic {self.attrs['op']} has no derivative")
+        array, value, indices = self.array, self.value, self.indices
+        if b.wanted(value) and self.op not in ("add", "sub"):
+            b.refuse(self, f"atomic {self.op} has no derivative")
         if previous is not None and b.wanted(array):
             b.refuse(self, "what an atomic gives back has no derivative")
         g = b.widened(b.one(ArrayLoad, [b.shadow(array), *(b.primal(i) for i in indices)]))
-        return (None, b.unary("neg", g) if self.attrs["op"] == "sub" else g, *[None] * len(indices))
+        return (None, b.unary("neg", g) if self.op == "sub" else g, *[None] * len(indices))
 
 
 class ArrayCas(TileOp):
@@ -137,23 +132,22 @@ class ArrayCas(TileOp):
 
     __slots__ = ()
     NAME = "array.cas"
-    PLACES = 3
     NONDIFFERENTIABLE = "a compare-and-swap has no derivative"
     PURE = False
     VARYING = True
+    array = operand(ATOMIC)
+    expected = operand()
+    value = operand()
+    indices = variadic(place=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        array = array_type(operands[0])
+    def infer(self) -> Sequence[Type]:
+        array = array_type(self.array.type)
         require(
-            operands[1] == operands[2] == array.dtype and scalar_of(array.dtype) == array.dtype,
+            self.expected.type == self.value.type == array.dtype and scalar_of(array.dtype) == array.dtype,
             f"compare-and-swap needs scalars of the array's type {array.dtype}",
         )
-        require_indices(array, operands[3:])
+        require_indices(array, [v.type for v in self.indices])
         return [array.dtype]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("atomic", self.operands[0]),)
 
 
 class ArrayView(TileOp):
@@ -162,15 +156,16 @@ class ArrayView(TileOp):
 
     __slots__ = ()
     NAME = "array.view"
-    PLACES = 1
+    array = operand()
+    bounds = variadic(place=True)
+    spec = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        array = array_type(operands[0])
-        spec = attrs["spec"]
+    def infer(self) -> Sequence[Type]:
+        array = array_type(self.array.type)
+        spec = self.spec
         require(len(spec) == array.ndim, "an array view names every dimension")
         wanted = sum(1 if s == "index" else 2 for s in spec)
-        require(len(operands) == 1 + wanted, f"an array view takes {wanted} integers here")
+        require(len(self.bounds) == wanted, f"an array view takes {wanted} integers here")
         kept = sum(s != "index" for s in spec)
         require(kept > 0, "an array view keeps at least one dimension")
         return [ArrayType(array.dtype, kept)]
@@ -181,13 +176,13 @@ class ArrayShape(TileOp):
 
     __slots__ = ()
     NAME = "array.shape"
-    PLACES = 0
+    array = operand(place=True)
+    dim = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        array = array_type(operands[0])
+    def infer(self) -> Sequence[Type]:
+        array = array_type(self.array.type)
         require_range(
-            0 <= attrs["dim"] < array.ndim,
-            f"an array with {array.ndim} dimensions has no dimension {attrs['dim']}",
+            0 <= self.dim < array.ndim,
+            f"an array with {array.ndim} dimensions has no dimension {self.dim}",
         )
         return [int32]

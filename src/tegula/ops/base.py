@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from tegula.ir import Op, Region, Value
+from tegula.fields import IO, Signature, operand
+from tegula.ir import Effect, Op, Region, Value
+from tegula.source import UNKNOWN, Location
 from tegula.types import (
     MOST_COMPONENTS,
     ArrayType,
@@ -58,36 +60,52 @@ class TypeRule(Exception):
 
 
 class TileOp(Op):
-    """Base of the declared ops.
+    """Base of the declared ops. What an op is given has names, declared with `fields`.
 
-    COOPERATIVE: executed by all lanes of the group together; operands listed in LANE_OPERANDS are taken per lane, other
-    scalar operands are group operands (lane 0's value counts).
+    COOPERATIVE: executed by all lanes of the group together; operands declared `lane` are taken per lane, other scalar
+    operands are group operands (lane 0's value counts).
     PURE: no effects and no lane identity: equal operands give equal results.
     VARYING: the result differs between lanes even if the operands do not.
-    PLACES: operands from this position on say where something is; no gradient flows through them.
     EACH_LANE: every lane does it, also where all do the same, so that each gets its own share of a gradient.
-    NONDIFFERENTIABLE: why no gradient passes; "" for ops with an adjoint."""
+    NONDIFFERENTIABLE: why no gradient passes; "" for ops with an adjoint.
+    OBSERVED: it keeps its place among all that can be observed, whatever else it does to memory."""
 
     __slots__ = ()
+    signature: ClassVar[Signature]
     COOPERATIVE: ClassVar[bool] = False
     PURE: ClassVar[bool] = True
     VARYING: ClassVar[bool] = False
-    LANE_OPERANDS: ClassVar[tuple[int, ...]] = ()
-    PLACES: ClassVar[int] = 1 << 16
     EACH_LANE: ClassVar[bool] = False
     NONDIFFERENTIABLE: ClassVar[str] = ""
+    OBSERVED: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        cls.signature = Signature(cls)
         if cls.NAME:
             REGISTRY[cls.NAME] = cls
 
     @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        """Result types; TypeRule where the operands do not fit."""
-        raise NotImplementedError(cls.NAME)
+    def typed(
+        cls,
+        operands: Sequence[Value] = (),
+        attrs: Mapping[str, Any] | None = None,
+        regions: Sequence[Region] = (),
+        loc: Location = UNKNOWN,
+    ) -> Self:
+        """An op with the results that `infer` gives it; TypeRule where the operands do not fit."""
+        made = cls(operands, (), attrs, regions, loc)
+        made.results = [Value(t, made) for t in made.infer()]
+        return made
+
+    def infer(self) -> Sequence[Type]:
+        """Result types; TypeRule where what the op is given does not fit."""
+        raise NotImplementedError(self.NAME)
+
+    def effects(self) -> Sequence[Effect]:
+        """As declared of operands and results; nested ops speak for themselves."""
+        observed = (Effect(IO),) if self.OBSERVED else ()
+        return (*self.signature.effects_of(self), *observed)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         """What each operand's adjoint grows by, given the adjoints of the results (None: zero). Called where a
@@ -145,6 +163,10 @@ USES: dict[type, str] = {
 """What to do with something that is no scalar, vector or matrix."""
 
 
+def types(values: Sequence[Value]) -> list[Type]:
+    return [v.type for v in values]
+
+
 def element(t: Type) -> ElementType:
     """The type as an element type; TypeRule otherwise."""
     if not is_element(t):
@@ -158,28 +180,23 @@ class Elementwise(TileOp):
     `ref(attrs, *arrays)` gets NumPy arrays of equal shape and is the meaning of the op."""
 
     __slots__ = ()
-    ARITY: ClassVar[int] = 2
     KINDS: ClassVar[str] = "iuf"
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        require(len(operands) == cls.ARITY, f"{cls.NAME} takes {cls.ARITY} operands, got {len(operands)}")
-        first = element(operands[0])
-        for other in operands[1:]:
+    def infer(self) -> Sequence[Type]:
+        first, *others = (element(v.type) for v in self.operands)
+        for other in others:
             if other != first:
                 raise TypeRule(
-                    f"'{cls.NAME}' mixes {first} and {other}",
+                    f"'{self.NAME}' mixes {first} and {other}",
                     cast_help(first, other),
                     "MixedScalars",
-                    op=cls.NAME,
+                    op=self.NAME,
                     left=first,
                     right=other,
                 )
         kind = scalar_of(first).kind
-        require(kind in cls.KINDS, f"{cls.NAME} is not defined for {first}")
-        return [cls.result_type(first)]
+        require(kind in self.KINDS, f"{self.NAME} is not defined for {first}")
+        return [self.result_type(first)]
 
     @classmethod
     def result_type(cls, operand: ElementType) -> ElementType:
@@ -188,6 +205,21 @@ class Elementwise(TileOp):
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> np.ndarray:
         raise NotImplementedError
+
+
+class Unary(Elementwise):
+    """An elementwise op on one operand."""
+
+    __slots__ = ()
+    x = operand()
+
+
+class Binary(Elementwise):
+    """An elementwise op on two operands."""
+
+    __slots__ = ()
+    a = operand()
+    b = operand()
 
 
 def cast_help(left: Type, right: Type) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Effect, Op, Region, Value
+from tegula.fields import ATOMIC, READ, WRITE, attr, operand, output, variadic
+from tegula.ir import Op, Value
 from tegula.ops.base import TileOp, TypeRule, require, require_range, require_type
 from tegula.types import (
     BufType,
@@ -58,16 +59,22 @@ class BufNew(TileOp):
     NAME = "buf.new"
     PURE = False
     COOPERATIVE = True
+    tile = operand()
+    storage = attr()
+    buffer = output(WRITE)
+    stages = attr(0)
+    pipe = attr(False)
+    swizzled = attr(False)
+    bulk = attr(False)
+    between_roles = attr(False)
+    by_hand = attr(False)
+    kept = attr("")
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        t = operands[0]
+    def infer(self) -> Sequence[Type]:
+        t = self.tile.type
         require(isinstance(t, TileType), f"expected a tile, got {t}")
         assert isinstance(t, TileType)
-        return [BufType(t.dtype, t.shape, attrs["storage"], t.partial)]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.results[0]),)
+        return [BufType(t.dtype, t.shape, self.storage, t.partial)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return (b.one(BufRead, [b.shadow(self.result)]),)
@@ -80,17 +87,14 @@ class BufRead(TileOp):
     NAME = "buf.read"
     PURE = False
     COOPERATIVE = True
+    buffer = operand(READ)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [buffer_type(operands[0]).tile]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]),)
+    def infer(self) -> Sequence[Type]:
+        return [buffer_type(self.buffer.type).tile]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        shadow = b.shadow(self.operands[0])
+        shadow = b.shadow(self.buffer)
         total = b.plus(b.one(BufRead, [shadow]), g)
         assert total is not None
         b.emit(BufWrite, [shadow, total])
@@ -104,19 +108,18 @@ class BufWrite(TileOp):
     NAME = "buf.write"
     PURE = False
     COOPERATIVE = True
+    buffer = operand(WRITE)
+    tile = operand()
+    rounds = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        buffer = buffer_type(operands[0])
-        if operands[1] != buffer.tile:
-            raise TypeRule(f"a {operands[1]} cannot be assigned to a {buffer.tile}")
+    def infer(self) -> Sequence[Type]:
+        buffer = buffer_type(self.buffer.type)
+        if self.tile.type != buffer.tile:
+            raise TypeRule(f"a {self.tile.type} cannot be assigned to a {buffer.tile}")
         return []
 
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
-
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        shadow = b.shadow(self.operands[0])
+        shadow = b.shadow(self.buffer)
         g = b.one(BufRead, [shadow])
         b.emit(BufWrite, [shadow, b.zero(g.type)])
         return None, g
@@ -130,17 +133,20 @@ class BufView(TileOp):
 
     __slots__ = ()
     NAME = "buf.view"
-    PLACES = 1
+    buffer = operand()
+    starts = variadic(place=True)
+    shape = attr()
+    dims = attr()
+    steps = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        buffer = buffer_type(operands[0])
-        require(len(operands) == 1 + len(buffer.shape), "a view gives one start per dimension")
+    def infer(self) -> Sequence[Type]:
+        buffer = buffer_type(self.buffer.type)
+        require(len(self.starts) == len(buffer.shape), "a view gives one start per dimension")
         require(
-            len(attrs["shape"]) == len(attrs["dims"]) == len(attrs["steps"]),
+            len(self.shape) == len(self.dims) == len(self.steps),
             "a view's dims do not match its shape",
         )
-        return [BufType(buffer.dtype, tuple(attrs["shape"]), buffer.storage)]
+        return [BufType(buffer.dtype, tuple(self.shape), buffer.storage)]
 
 
 def root(buffer: Value) -> Value:
@@ -206,11 +212,12 @@ class BufReshape(TileOp):
 
     __slots__ = ()
     NAME = "buf.reshape"
+    buffer = operand()
+    shape = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        buffer = buffer_type(operands[0])
-        shape = tuple(attrs["shape"])
+    def infer(self) -> Sequence[Type]:
+        buffer = buffer_type(self.buffer.type)
+        shape = tuple(self.shape)
         require_range(
             TileType(buffer.dtype, shape).size == buffer.tile.size,
             f"cannot reshape {buffer.shape} to {shape}",
@@ -241,19 +248,16 @@ class BufGet(TileOp):
 
     __slots__ = ()
     NAME = "buf.get"
-    PLACES = 1
     PURE = False
+    buffer = operand(READ)
+    indices = variadic(place=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [accessed(buffer_type(operands[0]), operands[1:])]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]),)
+    def infer(self) -> Sequence[Type]:
+        return [accessed(buffer_type(self.buffer.type), [v.type for v in self.indices])]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        operands = [b.shadow(self.operands[0]), g, *(b.primal(i) for i in self.operands[1:])]
+        operands = [b.shadow(self.buffer), g, *(b.primal(i) for i in self.indices)]
         if b.together(self):
             b.once(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
         else:
@@ -266,26 +270,24 @@ class BufSet(TileOp):
 
     __slots__ = ()
     NAME = "buf.set"
-    PLACES = 2
     PURE = False
+    buffer = operand(WRITE)
+    value = operand()
+    indices = variadic(place=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        t = accessed(buffer_type(operands[0]), operands[2:])
-        require_type(operands[1], t, "the tile holds")
+    def infer(self) -> Sequence[Type]:
+        t = accessed(buffer_type(self.buffer.type), [v.type for v in self.indices])
+        require_type(self.value.type, t, "the tile holds")
         return []
 
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
-
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        shadow, at = b.shadow(self.operands[0]), [b.primal(i) for i in self.operands[2:]]
+        shadow, at = b.shadow(self.buffer), [b.primal(i) for i in self.indices]
         zero = b.zero(accessed(buffer_type(shadow.type), [i.type for i in at]))
         if b.together(self):
             g = b.one(BufGet, [shadow, *at])
             b.emit(BufSet, [shadow, zero, *at])
         else:
-            b.check_writers(self, self.operands[1], self.operands[2:])
+            b.check_writers(self, self.value, self.indices)
             g = b.one(BufExchange, [shadow, zero, *at])
         return (None, g, *[None] * len(at))
 
@@ -295,28 +297,27 @@ class BufUpdate(TileOp):
 
     __slots__ = ()
     NAME = "buf.update"
-    PLACES = 2
     EACH_LANE = True
     PURE = False
+    buffer = operand(ATOMIC)
+    value = operand()
+    indices = variadic(place=True)
+    op = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        t = accessed(buffer_type(operands[0]), operands[2:])
-        require_type(operands[1], t, "the tile holds")
-        require(attrs["op"] in UPDATES, f"no update '{attrs['op']}'")
-        bitwise = attrs["op"] in ("and", "or", "xor")
-        require(not bitwise or scalar_of(t).kind in "biu", f"'{attrs['op']}' needs integers, got {t}")
+    def infer(self) -> Sequence[Type]:
+        t = accessed(buffer_type(self.buffer.type), [v.type for v in self.indices])
+        require_type(self.value.type, t, "the tile holds")
+        require(self.op in UPDATES, f"no update '{self.op}'")
+        bitwise = self.op in ("and", "or", "xor")
+        require(not bitwise or scalar_of(t).kind in "biu", f"'{self.op}' needs integers, got {t}")
         return []
 
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("atomic", self.operands[0]),)
-
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        if self.attrs["op"] not in ("add", "sub"):
+        if self.op not in ("add", "sub"):
             b.refuse(self, "bit operations have no derivative")
-        g = b.one(BufGet, [b.shadow(self.operands[0]), *(b.primal(i) for i in self.operands[2:])])
+        g = b.one(BufGet, [b.shadow(self.buffer), *(b.primal(i) for i in self.indices)])
         rest = [None] * (len(self.operands) - 2)
-        return (None, b.unary("neg", g) if self.attrs["op"] == "sub" else g, *rest)
+        return (None, b.unary("neg", g) if self.op == "sub" else g, *rest)
 
 
 class BufExchange(TileOp):
@@ -327,14 +328,12 @@ class BufExchange(TileOp):
     NAME = "buf.exchange"
     PURE = False
     VARYING = True
-    PLACES = 2
     NONDIFFERENTIABLE = "gradients of gradients are not supported"
+    buffer = operand(READ, WRITE)
+    value = operand()
+    indices = variadic(place=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        t = accessed(buffer_type(operands[0]), operands[2:])
-        require_type(operands[1], t, "the tile holds")
+    def infer(self) -> Sequence[Type]:
+        t = accessed(buffer_type(self.buffer.type), [v.type for v in self.indices])
+        require_type(self.value.type, t, "the tile holds")
         return [t]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]), Effect("write", self.operands[0]))

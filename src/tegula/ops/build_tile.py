@@ -662,7 +662,7 @@ def _scaled_product(
 ) -> Value:
     """alpha * a @ c + beta * target, of type t. What a constant 0 scales is not looked at."""
     alpha, beta = (_factor(b, x, t.dtype) for x in factors)
-    TileMatmul.infer([terms[0].type, terms[1].type, t, alpha.type, beta.type], attrs, ())
+    TileMatmul([*terms, Value(t), alpha, beta], (), attrs).infer()
     if target is None or _is_zero(beta):
         current, beta = b.full(t.shape, b.const(0, t.dtype), t.dtype), _factor(b, 1, t.dtype)
     else:

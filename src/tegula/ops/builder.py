@@ -96,8 +96,7 @@ class OpBuilder(Builder):
         """Insert an op; its result types follow from its operands."""
         if op in WRITES:
             self._check_writable(operands[0])
-        types = op.infer([v.type for v in operands], attrs or {}, regions)
-        return self.insert(op(operands, types, attrs, regions, self.loc)).results
+        return self.insert(op.typed(operands, attrs, regions, self.loc)).results
 
     def _check_writable(self, target: Value) -> None:
         made_by = self.read_only.get(root(target))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from tegula.fields import attr, body, operand, variadic
 from tegula.ir import Region
-from tegula.ops.base import TileOp, require
+from tegula.ops.base import TileOp, require, types
 from tegula.types import Type, bool_
 
 
@@ -19,11 +19,9 @@ class Yield(TileOp):
 
     __slots__ = ()
     NAME = "yield"
+    values = variadic()
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return []
 
 
@@ -33,13 +31,15 @@ class If(TileOp):
 
     __slots__ = ()
     NAME = "if"
+    condition = operand()
+    then = body()
+    orelse = body()
+    leaves = attr(False)
+    after_return = attr(None)
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        require(list(operands) == [bool_], f"a condition must be bool, got {', '.join(map(str, operands))}")
-        then, other = regions
+    def infer(self) -> Sequence[Type]:
+        require(self.condition.type == bool_, f"a condition must be bool, got {self.condition.type}")
+        then, other = self.then, self.orelse
         require(_yields(then) == _yields(other), "the branches yield different types")
         return _yields(then)
 
@@ -50,17 +50,24 @@ class For(TileOp):
 
     __slots__ = ()
     NAME = "for"
+    start = operand()
+    stop = operand()
+    step = operand()
+    initial = variadic()
+    body = body()
+    stages = attr(1)
+    asked = attr(False)
+    specialize = attr(True)
+    after_return = attr(None)
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        start, stop, step, *carried = operands
+    def infer(self) -> Sequence[Type]:
+        start, stop, step = self.start.type, self.stop.type, self.step.type
+        carried = types(self.initial)
         require(
             start == stop == step and getattr(start, "is_int", False),
             "loop bounds must be of one integer type",
         )
-        (body,) = regions
+        body = self.body
         require(
             [a.type for a in body.args] == [start, *carried], "loop arguments do not match the initial values"
         )
@@ -74,20 +81,21 @@ class While(TileOp):
 
     __slots__ = ()
     NAME = "while"
+    initial = variadic()
+    condition = body()
+    body = body()
+    after_return = attr(None)
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        condition, body = regions
-        for region in regions:
+    def infer(self) -> Sequence[Type]:
+        condition, body = self.condition, self.body
+        for region in (condition, body):
             require(
-                [a.type for a in region.args] == list(operands),
+                types(region.args) == types(self.initial),
                 "loop arguments do not match the initial values",
             )
         require(_yields(condition) == [bool_], "a loop's condition must be bool")
-        require(_yields(body) == list(operands), "a loop yields other types than it carries")
-        return list(operands)
+        require(_yields(body) == types(self.initial), "a loop yields other types than it carries")
+        return types(self.initial)
 
 
 def is_condition(region: Region) -> bool:

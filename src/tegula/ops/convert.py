@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Region, Value
+from tegula.fields import attr, operand
+from tegula.ir import Value
 from tegula.ops.base import TileOp, element, require
 from tegula.types import Type, is_narrow_float, scalar_of, to_numpy, with_scalar
 
@@ -69,12 +70,11 @@ class Cast(TileOp):
 
     __slots__ = ()
     NAME = "cast"
+    x = operand()
+    to = attr()
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        return [with_scalar(element(operands[0]), attrs["to"])]
+    def infer(self) -> Sequence[Type]:
+        return [with_scalar(element(self.x.type), self.to)]
 
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> np.ndarray:
@@ -82,12 +82,11 @@ class Cast(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        (x,) = self.operands
-        source = scalar_of(element(x.type))
+        source = scalar_of(element(self.x.type))
         if not source.is_float:
             help = "use tg.floor, tg.trunc or tg.rint, whose derivative is 0 between whole numbers"
             b.refuse(self, "floats were made integers on the way", help)
-        return (b.as_scalar(g, scalar_of(element(b.primal(x).type))),)
+        return (b.as_scalar(g, scalar_of(element(b.primal(self.x).type))),)
 
 
 class Bitcast(TileOp):
@@ -96,17 +95,16 @@ class Bitcast(TileOp):
     __slots__ = ()
     NAME = "bitcast"
     NONDIFFERENTIABLE = "bits have no derivative"
+    x = operand()
+    to = attr()
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        source = element(operands[0])
+    def infer(self) -> Sequence[Type]:
+        source = element(self.x.type)
         require(
-            scalar_of(source).bits == attrs["to"].bits,
-            f"bitcast from {source} to {attrs['to']}: the widths differ",
+            scalar_of(source).bits == self.to.bits,
+            f"bitcast from {source} to {self.to}: the widths differ",
         )
-        return [with_scalar(source, attrs["to"])]
+        return [with_scalar(source, self.to)]
 
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> np.ndarray:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tegula.ir import Effect, Region
-from tegula.ops.base import TileOp, require
+from tegula.fields import attr, operand, variadic
+from tegula.ops.base import TileOp, require, types
 from tegula.types import TileType, Type, bool_, is_element
 
 
@@ -19,17 +19,15 @@ class Print(TileOp):
     __slots__ = ()
     NAME = "print"
     PURE = False
+    OBSERVED = True
+    values = variadic()
+    parts = attr()
+    end = attr("\n")
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        for t in operands:
+    def infer(self) -> Sequence[Type]:
+        for t in types(self.values):
             require(is_element(t), f"cannot print a {t}")
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("io"),)
 
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
@@ -45,22 +43,21 @@ class PrintTile(TileOp):
     __slots__ = ()
     NAME = "print.tile"
     PURE = False
+    OBSERVED = True
     COOPERATIVE = True
+    values = variadic()
+    parts = attr((None,))
+    elements = attr(())
+    end = attr("\n")
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        for k, t in enumerate(operands):
+    def infer(self) -> Sequence[Type]:
+        for k, t in enumerate(types(self.values)):
             require(isinstance(t, TileType), f"expected a tile, got {t}")
             single = isinstance(t, TileType) and t.size == 1
-            require(single or k not in attrs.get("elements", ()), f"{t} has more than one element")
-        wanted = sum(part is None for part in attrs.get("parts", (None,)))
-        require(wanted == len(operands), f"the text has {wanted} places for {len(operands)} values")
+            require(single or k not in self.elements, f"{t} has more than one element")
+        wanted = sum(part is None for part in self.parts)
+        require(wanted == len(self.values), f"the text has {wanted} places for {len(self.values)} values")
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("io"),)
 
     @staticmethod
     def ref(attrs: Mapping[str, Any], *operands: np.ndarray) -> str:
@@ -77,16 +74,13 @@ class Assert(TileOp):
     __slots__ = ()
     NAME = "assert"
     PURE = False
+    OBSERVED = True
+    condition = operand()
+    message = attr()
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        require(list(operands) == [bool_], f"an assert needs a bool, got {', '.join(map(str, operands))}")
+    def infer(self) -> Sequence[Type]:
+        require(self.condition.type == bool_, f"an assert needs a bool, got {self.condition.type}")
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("io"),)
 
 
 def _text(x: np.ndarray) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from tegula.fields import attr, body, variadic
 from tegula.ir import Op, Region, Value
 from tegula.ops import scalar as S
-from tegula.ops.base import PUBLIC, TileOp, element, require
+from tegula.ops.base import PUBLIC, TileOp, element, require, types
 from tegula.ops.control import If, Yield
 from tegula.ops.indexing import KernelBuilder
 from tegula.ops.lane import LaneIndex, TileFromLanes
@@ -242,20 +243,22 @@ class Call(TileOp):
 
     __slots__ = ()
     NAME = "call"
+    arguments = variadic()
+    function = body()
+    rule = body()
+    name = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        body, *rules = regions
-        made = [v.type for v in body.terminator.operands]
-        require([a.type for a in body.args] == list(operands), "a call's body does not match its operands")
+    def infer(self) -> Sequence[Type]:
+        body, *rules = self.regions
+        made, operands = types(body.terminator.operands), types(self.arguments)
+        require(types(body.args) == operands, "a call's body does not match its operands")
         if not rules:
             return made
         (rule,) = rules
         given = [*operands, *made, *(t for t in made if has_adjoint(t))]
         require(
             [_shape_of(a.type) for a in rule.args] == [_shape_of(t) for t in given]
-            and [v.type for v in rule.terminator.operands]
-            == [adjoint_type(t) for t in operands if has_adjoint(t)],
+            and types(rule.terminator.operands) == [adjoint_type(t) for t in operands if has_adjoint(t)],
             "a call's adjoint does not match",
         )
         return made
@@ -266,10 +269,10 @@ class Call(TileOp):
             for r, g in zip(self.results, grads, strict=True)
             if has_adjoint(r.type)
         ]
-        values = [*(b.plain(v) for v in (*self.operands, *self.results)), *given]
-        args = zip(values, self.regions[1].args, strict=True)
-        made = iter(b.inlined(self.regions[1], [b.as_scalar(v, scalar_of(element(a.type))) for v, a in args]))
-        return [next(made) if has_adjoint(v.type) else None for v in self.operands]
+        values = [*(b.plain(v) for v in (*self.arguments, *self.results)), *given]
+        args = zip(values, self.rule.args, strict=True)
+        made = iter(b.inlined(self.rule, [b.as_scalar(v, scalar_of(element(a.type))) for v, a in args]))
+        return [next(made) if has_adjoint(v.type) else None for v in self.arguments]
 
 
 def _shape_of(t: Type) -> tuple[bool, tuple[int, ...]]:
@@ -283,10 +286,11 @@ class Unreplayable(TileOp):
 
     __slots__ = ()
     NAME = "unreplayable"
+    type = attr()
+    what = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [attrs["type"]]
+    def infer(self) -> Sequence[Type]:
+        return [self.type]
 
 
 __all__ = ["Call", "GradientBuilder", "Unreplayable", "adjoint_type", "gradient_element", "has_adjoint"]

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.ir import Effect, Region
+from tegula.fields import ARRIVE, ISSUE, READ, WRITE, attr, bodies, body, operand, optional, output, variadic
+from tegula.ir import Effect
 from tegula.ops.array import array_type
 from tegula.ops.base import TileOp, element, require
 from tegula.ops.buffer import buffer_type
@@ -25,13 +26,11 @@ class Barrier(TileOp):
     NAME = "barrier"
     COOPERATIVE = True
     PURE = False
+    OBSERVED = True
+    reason = attr("")
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("io"),)
 
 
 class Publish(TileOp):
@@ -42,20 +41,20 @@ class Publish(TileOp):
     NAME = "group.publish"
     COOPERATIVE = True
     PURE = False
-    LANE_OPERANDS = (1,)
+    buffer = operand(WRITE)
+    value = operand(lane=True)
+    thread = operand()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        buffer = buffer_type(operands[0])
+    def infer(self) -> Sequence[Type]:
+        buffer = buffer_type(self.buffer.type)
         require(
-            buffer.shape == (1,) and buffer.dtype == operands[1],
-            f"{operands[1]} cannot be published in {buffer}",
+            buffer.shape == (1,) and buffer.dtype == self.value.type,
+            f"{self.value.type} cannot be published in {buffer}",
         )
-        require(getattr(operands[2], "is_int", False), f"the lane must be an integer, got {operands[2]}")
+        require(
+            getattr(self.thread.type, "is_int", False), f"the lane must be an integer, got {self.thread.type}"
+        )
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
 
 
 class Agree(TileOp):
@@ -66,15 +65,16 @@ class Agree(TileOp):
     NAME = "group.agree"
     COOPERATIVE = True
     PURE = False
-    LANE_OPERANDS = (0,)
+    OBSERVED = True
+    value = operand(lane=True)
+    first = operand()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(element(operands[0]) == operands[1], f"{operands[0]} cannot agree with {operands[1]}")
+    def infer(self) -> Sequence[Type]:
+        require(
+            element(self.value.type) == self.first.type,
+            f"{self.value.type} cannot agree with {self.first.type}",
+        )
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("io"),)
 
 
 class PartialReduce(TileOp):
@@ -86,12 +86,15 @@ class PartialReduce(TileOp):
     __slots__ = ()
     NAME = "group.reduce"
     COOPERATIVE = True
+    tiles = variadic()
+    combines = bodies()
+    axes = attr()
+    parts = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         made: list[Type] = []
-        for operand, axis, parts in zip(operands, attrs["axes"], attrs["parts"], strict=True):
-            tile = tile_type(operand, partial=True)
+        for value, axis, parts in zip(self.tiles, self.axes, self.parts, strict=True):
+            tile = tile_type(value.type, partial=True)
             partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
             made.append(TileType(tile.dtype, parts_shape(tile.shape, axis, parts), partial))
         return made
@@ -112,11 +115,14 @@ class PartialArgReduce(TileOp):
     __slots__ = ()
     NAME = "group.argreduce"
     COOPERATIVE = True
+    tile = operand()
+    indices = optional()
+    op = attr()
+    parts = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0], partial=True)
-        shape = parts_shape(tile.shape, None, attrs["parts"])
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type, partial=True)
+        shape = parts_shape(tile.shape, None, self.parts)
         return [TileType(tile.dtype, shape), TileType(int32, shape)]
 
 
@@ -129,15 +135,18 @@ class PartialScan(TileOp):
     NAME = "group.scan"
     COOPERATIVE = True
     PURE = False
+    tile = operand()
+    identity = operand()
+    buffer = operand(WRITE)
+    combine = body()
+    exclusive = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0], partial=True)
-        require(buffer_type(operands[2]).dtype == tile.dtype == operands[1], "a scan is over one type")
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type, partial=True)
+        require(
+            buffer_type(self.buffer.type).dtype == tile.dtype == self.identity.type, "a scan is over one type"
+        )
         return [TileType(tile.dtype, tile.shape)]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[2]),)
 
 
 class AddPrefix(TileOp):
@@ -148,13 +157,13 @@ class AddPrefix(TileOp):
     NAME = "group.add_prefix"
     COOPERATIVE = True
     PURE = False
+    tile = operand()
+    identity = operand()
+    buffer = operand(READ)
+    combine = body()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [tile_type(operands[0])]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[2]),)
+    def infer(self) -> Sequence[Type]:
+        return [tile_type(self.tile.type)]
 
 
 class SharedGather(TileOp):
@@ -164,16 +173,15 @@ class SharedGather(TileOp):
     NAME = "group.gather"
     COOPERATIVE = True
     PURE = False
+    buffer = operand(READ)
+    index = operand(READ)
+    axis = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        source, index = buffer_type(operands[0]), buffer_type(operands[1])
-        axis = attrs["axis"]
+    def infer(self) -> Sequence[Type]:
+        source, index = buffer_type(self.buffer.type), buffer_type(self.index.type)
+        axis = self.axis
         shape = (*source.shape[:axis], index.shape[0], *source.shape[axis + 1 :])
         return [TileType(source.dtype, check_shape(shape))]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]), Effect("read", self.operands[1]))
 
 
 class SharedProduct(TileOp):
@@ -183,18 +191,25 @@ class SharedProduct(TileOp):
     NAME = "group.product"
     COOPERATIVE = True
     PURE = False
+    a = operand(READ)
+    b = operand(READ)
+    c = operand()
+    alpha = operand()
+    beta = operand()
+    precision = attr("default")
+    wait = attr(True)
+    unit = attr("")
+    at_once = attr(False)
+    in_registers = attr(None)
+    declined = attr("")
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        a, b, c = buffer_type(operands[0]), buffer_type(operands[1]), tile_type(operands[2])
+    def infer(self) -> Sequence[Type]:
+        a, b, c = buffer_type(self.a.type), buffer_type(self.b.type), tile_type(self.c.type)
         require(
             a.shape[1] == b.shape[0] and c.shape == (a.shape[0], b.shape[1]),
             f"shapes {a.shape}, {b.shape} and {c.shape} do not fit",
         )
         return [c]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]), Effect("read", self.operands[1]))
 
 
 class RegisterProduct(TileOp):
@@ -205,13 +220,26 @@ class RegisterProduct(TileOp):
     NAME = "group.register_product"
     COOPERATIVE = True
     PURE = False
+    a = operand()
+    b = operand()
+    c = operand()
+    alpha = operand()
+    beta = operand()
+    precision = attr("default")
+    wait = attr(True)
+    unit = attr("")
+    at_once = attr(False)
+    in_registers = attr(None)
+    declined = attr("")
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tiles = [isinstance(t, TileType) for t in operands[:2]]
+    def infer(self) -> Sequence[Type]:
+        tiles = [isinstance(t, TileType) for t in (self.a.type, self.b.type)]
         require(tiles.count(True) == 1, "one operand of the product is in registers, the other in a buffer")
-        a, b = (tile_type(t) if held else buffer_type(t) for t, held in zip(operands, tiles, strict=False))
-        c = tile_type(operands[2])
+        a, b = (
+            tile_type(v.type) if held else buffer_type(v.type)
+            for v, held in zip((self.a, self.b), tiles, strict=True)
+        )
+        c = tile_type(self.c.type)
         require(
             a.shape[1] == b.shape[0] and c.shape == (a.shape[0], b.shape[1]),
             f"shapes {a.shape}, {b.shape} and {c.shape} do not fit",
@@ -221,10 +249,10 @@ class RegisterProduct(TileOp):
     @property
     def held(self) -> int:
         """Which operand is in registers: 0, or 1, and then the product is done as the transposed one."""
-        return int(not isinstance(self.operands[0].type, TileType))
+        return int(not isinstance(self.a.type, TileType))
 
     def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[1 - self.held]),)
+        return (Effect(READ, self.a if self.held else self.b),)
 
 
 class ProductWait(TileOp):
@@ -236,14 +264,14 @@ class ProductWait(TileOp):
     NAME = "group.product_wait"
     COOPERATIVE = True
     PURE = False
+    OBSERVED = True
+    sums = variadic()
+    pending = attr()
+    beside = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(attrs["pending"] >= 0, "a number of products is not negative")
-        return [tile_type(t) for t in operands]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("io"),)
+    def infer(self) -> Sequence[Type]:
+        require(self.pending >= 0, "a number of products is not negative")
+        return [tile_type(v.type) for v in self.sums]
 
 
 class AsyncCopy(TileOp):
@@ -256,18 +284,19 @@ class AsyncCopy(TileOp):
     NAME = "group.async_copy"
     COOPERATIVE = True
     PURE = False
+    buffer = operand(ISSUE)
+    array = operand(READ)
+    offset = variadic()
+    bounds_check = attr(True)
+    aligned = attr(False)
+    ahead = attr(False)
+    lean = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        buffer, array = buffer_type(operands[0]), array_type(operands[1])
+    def infer(self) -> Sequence[Type]:
+        buffer, array = buffer_type(self.buffer.type), array_type(self.array.type)
         require(buffer.dtype == array.dtype, f"the array holds {array.dtype}, the buffer {buffer.dtype}")
-        require(
-            len(operands) == 2 + len(buffer.shape) == 2 + array.ndim, "an offset has one entry per dimension"
-        )
+        require(len(self.offset) == len(buffer.shape) == array.ndim, "an offset has one entry per dimension")
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("issue", self.operands[0]), Effect("read", self.operands[1]))
 
 
 class AsyncCommit(TileOp):
@@ -277,13 +306,10 @@ class AsyncCommit(TileOp):
     NAME = "group.async_commit"
     COOPERATIVE = True
     PURE = False
+    OBSERVED = True
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("io"),)
 
 
 class AsyncWait(TileOp):
@@ -294,15 +320,13 @@ class AsyncWait(TileOp):
     NAME = "group.async_wait"
     COOPERATIVE = True
     PURE = False
+    buffers = variadic(ARRIVE)
+    pending = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        for t in operands:
-            buffer_type(t)
+    def infer(self) -> Sequence[Type]:
+        for v in self.buffers:
+            buffer_type(v.type)
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return tuple(Effect("arrive", v) for v in self.operands)
 
 
 class StackVote(TileOp):
@@ -312,15 +336,12 @@ class StackVote(TileOp):
     NAME = "group.stack_vote"
     COOPERATIVE = True
     PURE = False
-    LANE_OPERANDS = (1,)
+    votes = operand(WRITE)
+    has_value = operand(lane=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(buffer_type(operands[0]).dtype == int32, "votes are int32")
+    def infer(self) -> Sequence[Type]:
+        require(buffer_type(self.votes.type).dtype == int32, "votes are int32")
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
 
 
 class StackFill(TileOp):
@@ -332,19 +353,17 @@ class StackFill(TileOp):
     COOPERATIVE = True
     PURE = False
     VARYING = True
-    LANE_OPERANDS = (2, 3)
+    stack = operand(READ, WRITE)
+    votes = operand(READ)
+    value = operand(lane=True)
+    has_value = operand(lane=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(stack_type(operands[0]).dtype == operands[2], "the value is of another type than the stack's")
-        return [int32]
-
-    def effects(self) -> Sequence[Effect]:
-        return (
-            Effect("read", self.operands[1]),
-            Effect("read", self.operands[0]),
-            Effect("write", self.operands[0]),
+    def infer(self) -> Sequence[Type]:
+        require(
+            stack_type(self.stack.type).dtype == self.value.type,
+            "the value is of another type than the stack's",
         )
+        return [int32]
 
 
 class StackTake(TileOp):
@@ -355,13 +374,12 @@ class StackTake(TileOp):
     COOPERATIVE = True
     PURE = False
     VARYING = True
+    stack = operand(READ)
+    value = output()
+    slot = output()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [element(stack_type(operands[0]).dtype), int32]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]),)
+    def infer(self) -> Sequence[Type]:
+        return [element(stack_type(self.stack.type).dtype), int32]
 
 
 class StackAdvance(TileOp):
@@ -371,12 +389,9 @@ class StackAdvance(TileOp):
     NAME = "group.stack_advance"
     COOPERATIVE = True
     PURE = False
+    stack = operand(WRITE)
+    votes = optional(READ)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        stack_type(operands[0])
+    def infer(self) -> Sequence[Type]:
+        stack_type(self.stack.type)
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        votes = [Effect("read", v) for v in self.operands[1:]]
-        return (*votes, Effect("write", self.operands[0]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Kernel, Region, Value
+from tegula.fields import attr, body, operand, optional, output
+from tegula.ir import Kernel, Value
 from tegula.ops.base import TileOp, element, require
 from tegula.ops.scalar import Cmp, Select
 from tegula.types import MatType, TileType, Type, VecType, element_shape, int32, int64, scalar_of
@@ -23,11 +24,12 @@ class Tid(TileOp):
     __slots__ = ()
     NAME = "tid"
     VARYING = True
+    block = optional()
+    count = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(list(operands) in ([], [int64]), "a block's number is an int64")
-        return [int32] * attrs["count"]
+    def infer(self) -> Sequence[Type]:
+        require(self.block is None or self.block.type == int64, "a block's number is an int64")
+        return [int32] * self.count
 
 
 class LogicalBlocks(TileOp):
@@ -36,9 +38,11 @@ class LogicalBlocks(TileOp):
 
     __slots__ = ()
     NAME = "logical_blocks"
+    first = output()
+    end = output()
+    step = output()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return [int64] * 3
 
 
@@ -49,11 +53,13 @@ class BlockPlace(TileOp):
 
     __slots__ = ()
     NAME = "block.place"
+    block = operand()
+    dim = attr()
+    raster = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(list(operands) == [int64], "a block's number is an int64")
-        require(attrs["raster"] > 0, "a raster has at least one row")
+    def infer(self) -> Sequence[Type]:
+        require(self.block.type == int64, "a block's number is an int64")
+        require(self.raster > 0, "a raster has at least one row")
         return [int32]
 
 
@@ -64,10 +70,11 @@ class LaneUniform(TileOp):
     __slots__ = ()
     NAME = "lane.uniform"
     COOPERATIVE = True
+    value = operand()
+    implicit = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [element(operands[0])]
+    def infer(self) -> Sequence[Type]:
+        return [element(self.value.type)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return grads
@@ -80,19 +87,21 @@ class TileFromLanes(TileOp):
     __slots__ = ()
     NAME = "tile.from_lanes"
     COOPERATIVE = True
-    LANE_OPERANDS = (0,)
+    value = operand(lane=True)
+    lanes = attr()
+    preserve_type = attr()
+    partial = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        t = element(operands[0])
-        lanes = attrs["lanes"]
-        if attrs["preserve_type"]:
-            return [TileType(t, (lanes,), attrs["partial"])]
-        return [TileType(scalar_of(t), (*element_shape(t), lanes), attrs["partial"])]
+    def infer(self) -> Sequence[Type]:
+        t = element(self.value.type)
+        lanes = self.lanes
+        if self.preserve_type:
+            return [TileType(t, (lanes,), self.partial)]
+        return [TileType(scalar_of(t), (*element_shape(t), lanes), self.partial)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return (b.one(TileToLanes, [g], {"lanes": self.attrs["lanes"]}),)
+        return (b.one(TileToLanes, [g], {"lanes": self.lanes}),)
 
 
 class TileToLanes(TileOp):
@@ -103,15 +112,16 @@ class TileToLanes(TileOp):
     NAME = "tile.to_lanes"
     COOPERATIVE = True
     VARYING = True
+    tile = operand()
+    lanes = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        t = operands[0]
+    def infer(self) -> Sequence[Type]:
+        t = self.tile.type
         require(isinstance(t, TileType), f"expected a tile, got {t}")
         assert isinstance(t, TileType)
         require(
-            t.shape[-1] == attrs["lanes"],
-            f"untile needs a tile whose last dimension is the block size {attrs['lanes']}, got shape {t.shape}",
+            t.shape[-1] == self.lanes,
+            f"untile needs a tile whose last dimension is the block size {self.lanes}, got shape {t.shape}",
         )
         rank, scalar = len(t.shape), scalar_of(t.dtype)
         if rank == 1:
@@ -121,9 +131,9 @@ class TileToLanes(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        tile = self.operands[0].type
+        tile = self.tile.type
         assert isinstance(tile, TileType)
-        attrs = {"lanes": self.attrs["lanes"], "preserve_type": len(tile.shape) == 1, "partial": b.partial}
+        attrs = {"lanes": self.lanes, "preserve_type": len(tile.shape) == 1, "partial": b.partial}
         return (b.fitted(b.one(TileFromLanes, [g], attrs), tile),)
 
 
@@ -133,18 +143,20 @@ class TileFromThread(TileOp):
 
     __slots__ = ()
     NAME = "tile.from_thread"
-    PLACES = 1
     COOPERATIVE = True
-    LANE_OPERANDS = (0,)
+    value = operand(lane=True)
+    thread = operand(place=True)
+    shape = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(getattr(operands[1], "is_int", False), f"the lane must be an integer, got {operands[1]}")
-        return [TileType(element(operands[0]), tuple(attrs["shape"]))]
+    def infer(self) -> Sequence[Type]:
+        require(
+            getattr(self.thread.type, "is_int", False), f"the lane must be an integer, got {self.thread.type}"
+        )
+        return [TileType(element(self.value.type), tuple(self.shape))]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        thread = b.one(LaneUniform, [b.primal(self.operands[1])], {"implicit": True})
+        thread = b.one(LaneUniform, [b.primal(self.thread)], {"implicit": True})
         mine = b.one(
             Cmp, [b.as_scalar(b.one(LaneIndex, []), scalar_of(element(thread.type))), thread], {"pred": "eq"}
         )
@@ -160,11 +172,11 @@ class Lanes(TileOp):
     NAME = "lanes"
     VARYING = True
     PURE = False
+    body = body()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(not regions[0].args, "a lane region takes no arguments")
-        return [v.type for v in regions[0].terminator.operands]
+    def infer(self) -> Sequence[Type]:
+        require(not self.body.args, "a lane region takes no arguments")
+        return [v.type for v in self.body.terminator.operands]
 
 
 class LaneIndex(TileOp):
@@ -174,8 +186,7 @@ class LaneIndex(TileOp):
     NAME = "lane.index"
     VARYING = True
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return [int32]
 
 
@@ -185,8 +196,7 @@ class BlockIndex(TileOp):
     __slots__ = ()
     NAME = "block.index"
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return [int32]
 
 
@@ -196,8 +206,7 @@ class BlockCount(TileOp):
     __slots__ = ()
     NAME = "block.count"
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return [int32]
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Op, Region, Value
+from tegula.fields import attr, operand, variadic
+from tegula.ir import Op, Value
 from tegula.ops.base import TileOp, TypeRule, element, require
 from tegula.ops.convert import convert
 from tegula.ops.scalar import Cmp, Const, Mul, Select
@@ -30,12 +31,19 @@ class TileMatmul(TileOp):
     __slots__ = ()
     NAME = "tile.matmul"
     COOPERATIVE = True
+    a = operand()
+    b = operand()
+    c = operand()
+    alpha = operand()
+    beta = operand()
+    precision = attr("default")
+    wait = attr(True)
+    unit = attr("")
+    at_once = attr(False)
+    in_registers = attr(None)
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        a, b, c = (tile_type(t) for t in operands[:3])
+    def infer(self) -> Sequence[Type]:
+        a, b, c = (tile_type(v.type) for v in (self.a, self.b, self.c))
         for t in (a, b, c):
             require(
                 len(t.shape) == 2 and scalar_of(t.dtype) == t.dtype,
@@ -43,7 +51,7 @@ class TileMatmul(TileOp):
             )
         if a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
             raise TypeRule("", "", "ShapeMismatch", what="tile_matmul", left=a.shape, right=b.shape)
-        require(operands[3] == operands[4] == c.dtype, f"alpha and beta must be {c.dtype}")
+        require(self.alpha.type == self.beta.type == c.dtype, f"alpha and beta must be {c.dtype}")
         require(
             scalar_of(a.dtype).is_float == scalar_of(b.dtype).is_float == scalar_of(c.dtype).is_float,
             f"a matrix product cannot mix {a.dtype}, {b.dtype} and {c.dtype}",
@@ -70,23 +78,23 @@ class TileMatmul(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        a, c = (_factor(b, v) for v in self.operands[:2])
-        alpha, beta = (b.primal(v) for v in self.operands[3:])
+        a, c = _factor(b, self.a), _factor(b, self.b)
+        alpha, beta = b.primal(self.alpha), b.primal(self.beta)
         made: list[Value | None] = [None] * 5
         term = _as_term(b, g, self)
-        if b.wanted(self.operands[0]):
-            made[0] = _product(b, term, _transposed(b, c), alpha, self.operands[0], self)
-        if b.wanted(self.operands[1]):
-            made[1] = _product(b, _transposed(b, a), term, alpha, self.operands[1], self)
-        if b.wanted(self.operands[2]):
+        if b.wanted(self.a):
+            made[0] = _product(b, term, _transposed(b, c), alpha, self.a, self)
+        if b.wanted(self.b):
+            made[1] = _product(b, _transposed(b, a), term, alpha, self.b, self)
+        if b.wanted(self.c):
             made[2] = g if _is_one(beta) else scaled(b, g, beta)
-        if b.wanted(self.operands[3]):
+        if b.wanted(self.alpha):
             one = b.const(1.0, scalar_of(tile_type(g.type).dtype))
             again = _product(b, a, c, one, self.result, self)
             made[3] = b.total(_scaled(b, g, again, b.spoils(self.result, self)))
-        if b.wanted(self.operands[4]):
-            before = b.primal(self.operands[2])
-            made[4] = b.total(_scaled(b, g, before, b.spoils(self.operands[2], self)))
+        if b.wanted(self.beta):
+            before = b.primal(self.c)
+            made[4] = b.total(_scaled(b, g, before, b.spoils(self.c, self)))
         return made
 
 
@@ -99,13 +107,13 @@ class TileMatmulWait(TileOp):
     NAME = "tile.matmul_wait"
     COOPERATIVE = True
     PURE = False
+    sums = variadic()
+    pending = attr()
+    beside = attr(False)
 
-    @classmethod
-    def infer(
-        cls, operands: Sequence[Type], attrs: Mapping[str, Any], regions: Sequence[Region]
-    ) -> Sequence[Type]:
-        require(attrs["pending"] >= 0, "a number of products in flight is not negative")
-        return [tile_type(t) for t in operands]
+    def infer(self) -> Sequence[Type]:
+        require(self.pending >= 0, "a number of products in flight is not negative")
+        return [tile_type(v.type) for v in self.sums]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return grads

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.ir import Effect, Op, Region, Value
+from tegula.fields import READ, WRITE, attr, bodies, operand, output, variadic
+from tegula.ir import Op, Value
 from tegula.ops.array import array_type
 from tegula.ops.base import TileOp, require
 from tegula.ops.tile import tile_type
@@ -38,23 +39,24 @@ class Roles(TileOp):
     __slots__ = ()
     NAME = "roles"
     PURE = False
+    OBSERVED = True
+    roles = bodies()
+    names = attr()
+    warps = attr()
+    registers = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        count = len(regions)
+    def infer(self) -> Sequence[Type]:
+        count = len(self.roles)
         require(count > 0, "a role region has at least one role")
-        for name in ("names", "warps", "registers"):
-            require(len(attrs[name]) == count, f"{count} roles have {len(attrs[name])} {name}")
+        for name, entries in (("names", self.names), ("warps", self.warps), ("registers", self.registers)):
+            require(len(entries) == count, f"{count} roles have {len(entries)} {name}")
         end = 0
-        for first, warps in sorted(attrs["warps"]):
+        for first, warps in sorted(self.warps):
             require(first >= end and warps > 0, "two roles share a warp")
             end = first + warps
-        for region in regions:
+        for region in self.roles:
             require(not region.args and not region.terminator.operands, "a role takes and yields nothing")
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("io"),)
 
 
 class PipeNew(TileOp):
@@ -64,16 +66,16 @@ class PipeNew(TileOp):
     NAME = "pipe.new"
     COOPERATIVE = True
     PURE = False
+    type = attr()
+    pipe = output(WRITE)
+    swizzled = attr(False)
+    rounds = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        t = pipe_type(attrs["type"])
+    def infer(self) -> Sequence[Type]:
+        t = pipe_type(self.type)
         require(t.stages > 0, f"a pipe has at least one stage, got {t.stages}")
         require(components(t.dtype) == 1, f"a pipe holds tiles of scalars, not of {t.dtype}")
         return [t]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.results[0]),)
 
 
 class PipeLoad(TileOp):
@@ -85,18 +87,17 @@ class PipeLoad(TileOp):
     NAME = "pipe.load"
     COOPERATIVE = True
     PURE = False
+    pipe = operand(WRITE)
+    array = operand(READ)
+    offset = variadic()
+    bounds_check = attr(True)
+    aligned = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        pipe, array = pipe_type(operands[0]), array_type(operands[1])
+    def infer(self) -> Sequence[Type]:
+        pipe, array = pipe_type(self.pipe.type), array_type(self.array.type)
         require(pipe.dtype == array.dtype, f"the array holds {array.dtype}, the pipe {pipe.dtype}")
-        require(
-            len(operands) == 2 + len(pipe.shape) == 2 + array.ndim, "an offset has one entry per dimension"
-        )
+        require(len(self.offset) == len(pipe.shape) == array.ndim, "an offset has one entry per dimension")
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]), Effect("read", self.operands[1]))
 
 
 class PipePush(TileOp):
@@ -106,17 +107,15 @@ class PipePush(TileOp):
     NAME = "pipe.push"
     COOPERATIVE = True
     PURE = False
+    pipe = operand(WRITE)
+    tile = operand()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        pipe, tile = pipe_type(operands[0]), tile_type(operands[1])
+    def infer(self) -> Sequence[Type]:
+        pipe, tile = pipe_type(self.pipe.type), tile_type(self.tile.type)
         require(
             (tile.dtype, tile.shape) == (pipe.dtype, pipe.shape), f"a {tile} cannot be pushed to a {pipe}"
         )
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
 
 
 class PipePop(TileOp):
@@ -127,14 +126,11 @@ class PipePop(TileOp):
     NAME = "pipe.pop"
     COOPERATIVE = True
     PURE = False
+    pipe = operand(WRITE)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        pipe = pipe_type(operands[0])
+    def infer(self) -> Sequence[Type]:
+        pipe = pipe_type(self.pipe.type)
         return [BufType(pipe.dtype, pipe.shape, "shared")]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
 
 
 class PipeRelease(TileOp):
@@ -144,14 +140,12 @@ class PipeRelease(TileOp):
     NAME = "pipe.release"
     COOPERATIVE = True
     PURE = False
+    pipe = operand(WRITE)
+    early = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        pipe_type(operands[0])
+    def infer(self) -> Sequence[Type]:
+        pipe_type(self.pipe.type)
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
 
 
 WAITS = (PipeLoad, PipePush, PipePop)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Op, Region, Value
-from tegula.ops.base import Elementwise, TileOp, element, require
+from tegula.fields import attr, operand
+from tegula.ir import Value
+from tegula.ops.base import Binary, Elementwise, TileOp, Unary, element, require
 from tegula.types import ElementType, Type, bool_, is_narrow_float, scalar_of, to_numpy, with_scalar
 
 if TYPE_CHECKING:
@@ -33,16 +34,17 @@ class Const(TileOp):
 
     __slots__ = ()
     NAME = "const"
+    value = attr()
+    type = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [element(attrs["type"])]
+    def infer(self) -> Sequence[Type]:
+        return [element(self.type)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         return ()
 
 
-class Add(Elementwise):
+class Add(Binary):
     """a + b; integers wrap."""
 
     __slots__ = ()
@@ -57,7 +59,7 @@ class Add(Elementwise):
         return g, g
 
 
-class Sub(Elementwise):
+class Sub(Binary):
     """a - b; integers wrap."""
 
     __slots__ = ()
@@ -72,11 +74,12 @@ class Sub(Elementwise):
         return g, b.one(Neg, [g])
 
 
-class Mul(Elementwise):
+class Mul(Binary):
     """a * b, component by component; integers wrap."""
 
     __slots__ = ()
     NAME = "mul"
+    rounded = attr(False)
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -84,8 +87,7 @@ class Mul(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        x, y = self.operands
-        return b.times(g, y, self), b.times(g, x, self)
+        return b.times(g, self.b, self), b.times(g, self.a, self)
 
 
 def _int_divide(a: np.ndarray, b: np.ndarray, floor: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +105,7 @@ def _int_divide(a: np.ndarray, b: np.ndarray, floor: bool) -> tuple[np.ndarray, 
     return np.where(zero, 0, quotient).astype(a.dtype), np.where(zero | minus, 0, remainder).astype(a.dtype)
 
 
-class Div(Elementwise):
+class Div(Binary):
     """a / b; integers truncate toward zero, and division by zero gives 0."""
 
     __slots__ = ()
@@ -119,7 +121,7 @@ class Div(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        x, z = self.operands
+        x, z = self.a, self.b
         first = b.one(Div, [g, b.primal(z)])
         if b.may_be_zero(z):
             first = b.kept(g, first)
@@ -129,13 +131,13 @@ class Div(Elementwise):
         return first, second
 
 
-def _by_divisor(b: GradientBuilder, op: Op, g: Value, first: Value) -> Value:
+def _by_divisor(b: GradientBuilder, op: Div, g: Value, first: Value) -> Value:
     """g / z times the quotient, where `first` is g / z. Where that is no normal number, the other order is: of the
     three factors, g and the quotient cannot both be so large or so small then."""
-    z, quotient = b.primal(op.operands[1]), b.primal(op.result)
+    z, quotient = b.primal(op.b), b.primal(op.result)
     made = b.one(Mul, [first, quotient])
     limits = np.finfo(to_numpy(scalar_of(element(g.type))))
-    if b.is_shared(op.operands[1]):
+    if b.is_shared(op.b):
         return made
     size, t = b.one(Abs, [first]), element(g.type)
     tiny = b.one(Cmp, [size, b.const(float(limits.tiny), t)], {"pred": "lt"})
@@ -148,7 +150,7 @@ def _floor_of_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.floor(np.divide(a, b))
 
 
-class FloorDiv(Elementwise):
+class FloorDiv(Binary):
     """a // b: the quotient rounded down (integers; division by zero gives 0), floor(a / b) for floats."""
 
     __slots__ = ()
@@ -166,7 +168,7 @@ class FloorDiv(Elementwise):
         return None, None
 
 
-class Mod(Elementwise):
+class Mod(Binary):
     """a % b for integers: the remainder of the truncated quotient, 0 where b is 0. (Floats: the function `mod`.)"""
 
     __slots__ = ()
@@ -201,7 +203,7 @@ def _shared_where(b: GradientBuilder, operands: Sequence[Value], pred: str, g: V
     return out
 
 
-class Min(Elementwise):
+class Min(Binary):
     """The smaller of a and b; a NaN loses, -0 is below +0."""
 
     __slots__ = ()
@@ -214,10 +216,10 @@ class Min(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return _shared_where(b, self.operands, "lt", g)
+        return _shared_where(b, (self.a, self.b), "lt", g)
 
 
-class Max(Elementwise):
+class Max(Binary):
     """The larger of a and b; a NaN loses, -0 is below +0."""
 
     __slots__ = ()
@@ -230,10 +232,10 @@ class Max(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return _shared_where(b, self.operands, "gt", g)
+        return _shared_where(b, (self.a, self.b), "gt", g)
 
 
-class And(Elementwise):
+class And(Binary):
     """a & b, bit by bit; logical for bools."""
 
     __slots__ = ()
@@ -245,7 +247,7 @@ class And(Elementwise):
         return np.bitwise_and(*operands)
 
 
-class Or(Elementwise):
+class Or(Binary):
     """a | b, bit by bit; logical for bools."""
 
     __slots__ = ()
@@ -257,7 +259,7 @@ class Or(Elementwise):
         return np.bitwise_or(*operands)
 
 
-class Xor(Elementwise):
+class Xor(Binary):
     """a ^ b, bit by bit; logical for bools."""
 
     __slots__ = ()
@@ -269,7 +271,7 @@ class Xor(Elementwise):
         return np.bitwise_xor(*operands)
 
 
-class Shl(Elementwise):
+class Shl(Binary):
     """a << b; 0 where b is negative or at least the width."""
 
     __slots__ = ()
@@ -283,7 +285,7 @@ class Shl(Elementwise):
         return np.where(inside, np.left_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
 
 
-class Shr(Elementwise):
+class Shr(Binary):
     """a >> b, arithmetic for signed types; the sign (or 0) where b is negative or at least the width."""
 
     __slots__ = ()
@@ -300,7 +302,7 @@ class Shr(Elementwise):
         return np.where(inside, np.right_shift(a, np.where(inside, b, 0)), 0).astype(a.dtype)
 
 
-class CopySign(Elementwise):
+class CopySign(Binary):
     """The magnitude of a with the sign of b."""
 
     __slots__ = ()
@@ -313,7 +315,7 @@ class CopySign(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        x, y = (b.primal(v) for v in self.operands)
+        x, y = b.primal(self.a), b.primal(self.b)
         one = b.const(1.0, element(g.type))
         signs = [b.one(CopySign, [one, v]) for v in (x, y)]
         zero = b.zero(g.type)
@@ -321,12 +323,11 @@ class CopySign(Elementwise):
         return b.one(Select, [kink, zero, b.one(Mul, [g, b.one(Mul, signs)])]), None
 
 
-class Neg(Elementwise):
+class Neg(Unary):
     """-a; integers wrap."""
 
     __slots__ = ()
     NAME = "neg"
-    ARITY = 1
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -337,12 +338,11 @@ class Neg(Elementwise):
         return (b.one(Neg, [g]),)
 
 
-class Not(Elementwise):
+class Not(Unary):
     """~a, bit by bit; logical for bools."""
 
     __slots__ = ()
     NAME = "not"
-    ARITY = 1
     KINDS = "biu"
 
     @staticmethod
@@ -350,12 +350,11 @@ class Not(Elementwise):
         return np.logical_not(operands[0]) if operands[0].dtype == np.bool_ else np.invert(operands[0])
 
 
-class Abs(Elementwise):
+class Abs(Unary):
     """The magnitude of a; the most negative integer wraps to itself."""
 
     __slots__ = ()
     NAME = "abs"
-    ARITY = 1
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -363,17 +362,16 @@ class Abs(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        x, zero = b.primal(self.operands[0]), b.zero(g.type)
+        x, zero = b.primal(self.x), b.zero(g.type)
         positive, negative = (b.one(Cmp, [x, zero], {"pred": p}) for p in ("gt", "lt"))
         return (b.one(Select, [positive, g, b.one(Select, [negative, b.one(Neg, [g]), zero])]),)
 
 
-class Sqrt(Elementwise):
+class Sqrt(Unary):
     """The square root, correctly rounded; NaN for negative numbers."""
 
     __slots__ = ()
     NAME = "sqrt"
-    ARITY = 1
     KINDS = "f"
 
     @staticmethod
@@ -386,13 +384,12 @@ class Sqrt(Elementwise):
         return (b.kept(g, made) if b.may_be_zero(self.operands[0]) else made,)
 
 
-class FastExp2(Elementwise):
+class FastExp2(Unary):
     """2 ** a, with a relative error of at most 2 ** -20; results below the smallest normal number may be 0. Of float32
     and narrower floats."""
 
     __slots__ = ()
     NAME = "fast.exp2"
-    ARITY = 1
     KINDS = "f"
 
     @classmethod
@@ -409,12 +406,11 @@ class FastExp2(Elementwise):
         return (b.scaled(b.times(g, self.result, self), math.log(2)),)
 
 
-class Floor(Elementwise):
+class Floor(Unary):
     """The largest integral number not above a."""
 
     __slots__ = ()
     NAME = "floor"
-    ARITY = 1
     KINDS = "f"
 
     @staticmethod
@@ -425,12 +421,11 @@ class Floor(Elementwise):
         return (None,)
 
 
-class Ceil(Elementwise):
+class Ceil(Unary):
     """The smallest integral number not below a."""
 
     __slots__ = ()
     NAME = "ceil"
-    ARITY = 1
     KINDS = "f"
 
     @staticmethod
@@ -441,12 +436,11 @@ class Ceil(Elementwise):
         return (None,)
 
 
-class Trunc(Elementwise):
+class Trunc(Unary):
     """a without its fraction."""
 
     __slots__ = ()
     NAME = "trunc"
-    ARITY = 1
     KINDS = "f"
 
     @staticmethod
@@ -457,12 +451,11 @@ class Trunc(Elementwise):
         return (None,)
 
 
-class Rint(Elementwise):
+class Rint(Unary):
     """a rounded to the nearest integral number, halves to even."""
 
     __slots__ = ()
     NAME = "rint"
-    ARITY = 1
     KINDS = "f"
 
     @staticmethod
@@ -510,13 +503,13 @@ def _fma_double(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     return out
 
 
-class Fma(Elementwise):
+class Fma(Binary):
     """a * b + c, rounded once (16-bit floats: the float32 result, rounded)."""
 
     __slots__ = ()
     NAME = "fma"
-    ARITY = 3
     KINDS = "f"
+    c = operand()
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -524,8 +517,7 @@ class Fma(Elementwise):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        x, y, _ = self.operands
-        return b.times(g, y, self), b.times(g, x, self), g
+        return b.times(g, self.b, self), b.times(g, self.a, self), g
 
 
 class Predicate(Elementwise):
@@ -548,12 +540,13 @@ COMPARISONS: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
-class Cmp(Predicate):
+class Cmp(Predicate, Binary):
     """A comparison, attribute `pred` in eq, ne, lt, le, gt, ge; false where an operand is NaN, except ne."""
 
     __slots__ = ()
     NAME = "cmp"
     KINDS = "biuf"
+    pred = attr()
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -564,7 +557,7 @@ class Cmp(Predicate):
             return COMPARISONS[attrs["pred"]](a, b)
 
 
-class NeverAbove(Predicate):
+class NeverAbove(Predicate, Binary):
     """Whether the compiler knows that a is never above b, whatever numbers there may be here; a NaN is above nothing.
     It says no where it does not know, so what is chosen by it must have the same bits either way."""
 
@@ -583,10 +576,12 @@ class Select(TileOp):
 
     __slots__ = ()
     NAME = "select"
+    condition = operand()
+    a = operand()
+    b = operand()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        condition, a, b = (element(t) for t in operands)
+    def infer(self) -> Sequence[Type]:
+        condition, a, b = (element(v.type) for v in (self.condition, self.a, self.b))
         require(scalar_of(condition) == bool_, f"the condition must be bool, got {condition}")
         require(a == b, f"'where' mixes {a} and {b}")
         require(condition in (bool_, with_scalar(a, bool_)), f"a condition of {condition} cannot pick {a}")
@@ -600,17 +595,17 @@ class Select(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        condition, zero = b.primal(self.operands[0]), b.zero(g.type)
+        condition, zero = b.primal(self.condition), b.zero(g.type)
         return None, b.one(Select, [condition, g, zero]), b.one(Select, [condition, zero, g])
 
 
-class Classify(Predicate):
+class Classify(Predicate, Unary):
     """Attribute `test` in isnan, isinf, isfinite."""
 
     __slots__ = ()
     NAME = "classify"
-    ARITY = 1
     KINDS = "f"
+    test = attr()
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:

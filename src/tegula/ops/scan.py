@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tegula.ir import Region, Value
+from tegula.fields import attr, body, operand
+from tegula.ir import Value
 from tegula.ops.base import TileOp, element, require
 from tegula.ops.scalar import Add, And, Classify, Cmp, Max, Min, Not, Or, Select
 from tegula.ops.tile import TileConcat, TileFull, TileSlice, combination, dtype_of, tile_type
@@ -25,17 +26,22 @@ class TileScan(TileOp):
     __slots__ = ()
     NAME = "tile.scan"
     COOPERATIVE = True
+    tile = operand()
+    identity = operand()
+    combine = body()
+    exclusive = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0], partial=True)
-        require(operands[1] == tile.dtype, f"the identity must be {tile.dtype}, got {operands[1]}")
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type, partial=True)
+        require(
+            self.identity.type == tile.dtype, f"the identity must be {tile.dtype}, got {self.identity.type}"
+        )
         return [tile]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        tile = tile_type(self.operands[0].type, partial=True)
-        kind, exclusive = combination(self.regions[0]), self.attrs["exclusive"]
+        tile = tile_type(self.tile.type, partial=True)
+        kind, exclusive = combination(self.combine), self.exclusive
         full = b.fitted(g, TileType(tile.dtype, tile.shape))
         if kind is Add:
             made = _reversed(b, _running_sum(b, _reversed(b, full), exclusive))

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.ir import Effect, Op, Region, Value
+from tegula.fields import READ, WRITE, attr, operand, variadic
+from tegula.ir import Effect, Op, Value
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp, require
+from tegula.ops.base import TileOp, require, types
 from tegula.ops.buffer import buffer_type
 from tegula.ops.tile import tile_type
 from tegula.types import MbarrierType, NamedBarrierType, Type, bool_, int32, int64
@@ -28,10 +29,8 @@ class ScheduleOp(TileOp):
     __slots__ = ()
     COOPERATIVE = True
     PURE = False
+    OBSERVED = True
     NONDIFFERENTIABLE = "it is part of a schedule that is written by hand"
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("io"),)
 
 
 def _barrier(t: Type) -> MbarrierType:
@@ -52,11 +51,13 @@ class MbarrierNew(ScheduleOp):
 
     __slots__ = ()
     NAME = "mbarrier.new"
+    stages = attr()
+    arrivals = attr()
+    pair = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(attrs["stages"] > 0 and attrs["arrivals"] > 0, "a barrier has stages and arrivals")
-        return [MbarrierType(attrs["stages"])]
+    def infer(self) -> Sequence[Type]:
+        require(self.stages > 0 and self.arrivals > 0, "a barrier has stages and arrivals")
+        return [MbarrierType(self.stages)]
 
 
 class MbarrierReady(ScheduleOp):
@@ -65,8 +66,7 @@ class MbarrierReady(ScheduleOp):
     __slots__ = ()
     NAME = "mbarrier.ready"
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return []
 
 
@@ -76,12 +76,14 @@ class MbarrierWait(ScheduleOp):
 
     __slots__ = ()
     NAME = "mbarrier.wait"
+    barriers = operand()
+    stage = operand()
+    parity = operand()
+    elected = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        _barrier(operands[0])
-        _stage(operands[1:])
-        require(len(operands) == 3, "a wait names barriers, stage and parity")
+    def infer(self) -> Sequence[Type]:
+        _barrier(self.barriers.type)
+        _stage([self.stage.type, self.parity.type])
         return []
 
 
@@ -91,12 +93,13 @@ class MbarrierArrive(ScheduleOp):
 
     __slots__ = ()
     NAME = "mbarrier.arrive"
+    barriers = operand()
+    stage = operand()
+    elected = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        _barrier(operands[0])
-        _stage(operands[1:])
-        require(len(operands) == 2, "an arrival names barriers and stage")
+    def infer(self) -> Sequence[Type]:
+        _barrier(self.barriers.type)
+        _stage([self.stage.type])
         return []
 
 
@@ -105,12 +108,15 @@ class MbarrierExpect(ScheduleOp):
 
     __slots__ = ()
     NAME = "mbarrier.expect"
+    barriers = operand()
+    stage = operand()
+    bytes = attr()
+    elected = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        _barrier(operands[0])
-        _stage(operands[1:])
-        require(attrs["bytes"] > 0, "at least one byte is announced")
+    def infer(self) -> Sequence[Type]:
+        _barrier(self.barriers.type)
+        _stage([self.stage.type])
+        require(self.bytes > 0, "at least one byte is announced")
         return []
 
 
@@ -122,29 +128,39 @@ class BulkLoad(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.load"
+    OBSERVED = False
+    buffer = operand(WRITE)
+    barriers = operand()
+    stage = operand()
+    array = operand(READ)
+    rest = variadic()
+    pair = attr(False)
+    elected = attr(False)
+    rounds = attr(False)
+    bounds_check = attr(True)
+    aligned = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        buffer, array = buffer_type(operands[0]), array_type(operands[3])
-        _barrier(operands[1])
-        offsets = operands[4:-1] if attrs.get("pair") else operands[4:]
-        _stage([operands[2], *offsets])
+    def infer(self) -> Sequence[Type]:
+        buffer, array = buffer_type(self.buffer.type), array_type(self.array.type)
+        _barrier(self.barriers.type)
+        offset = types(self.offset)
+        _stage([self.stage.type, *offset])
+        require(self.both is None or self.both.type == bool_, "a copy for a pair says whether it is for both")
         require(
-            not attrs.get("pair") or operands[-1] == bool_, "a copy for a pair says whether it is for both"
-        )
-        require(
-            buffer.dtype == array.dtype and len(offsets) == len(buffer.shape) == array.ndim,
+            buffer.dtype == array.dtype and len(offset) == len(buffer.shape) == array.ndim,
             f"a tile of {array} does not fit {buffer}",
         )
         return []
 
     @property
-    def offsets(self) -> list[Value]:
+    def offset(self) -> list[Value]:
         """Where the tile lies in the array."""
-        return self.operands[4:-1] if self.attrs.get("pair") else self.operands[4:]
+        return self.rest[:-1] if self.pair else self.rest
 
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[3]), Effect("write", self.operands[0]))
+    @property
+    def both(self) -> Value | None:
+        """Whether the other block of the pair copies the same tile; None without a pair."""
+        return self.rest[-1] if self.pair else None
 
 
 class BulkStore(ScheduleOp):
@@ -156,19 +172,29 @@ class BulkStore(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.store"
+    OBSERVED = False
+    buffer = operand()
+    array = operand()
+    tile = operand()
+    offset = variadic()
+    adds = attr(False)
+    turned = attr(False)
+    bounds_check = attr(True)
+    aligned = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        buffer, array, tile = buffer_type(operands[0]), array_type(operands[1]), tile_type(operands[2])
-        _stage(operands[3:])
-        require(buffer.dtype == array.dtype == tile.dtype, f"a {tile} does not go to {array}")
-        require(
-            len(operands) == 3 + array.ndim == 3 + len(tile.shape), "an offset has one entry per dimension"
+    def infer(self) -> Sequence[Type]:
+        buffer, array, tile = (
+            buffer_type(self.buffer.type),
+            array_type(self.array.type),
+            tile_type(self.tile.type),
         )
+        _stage([v.type for v in self.offset])
+        require(buffer.dtype == array.dtype == tile.dtype, f"a {tile} does not go to {array}")
+        require(len(self.offset) == array.ndim == len(tile.shape), "an offset has one entry per dimension")
         return []
 
     def effects(self) -> Sequence[Effect]:
-        return (Effect("atomic" if self.attrs.get("adds") else "write", self.operands[1]),)
+        return (Effect("atomic" if self.adds else "write", self.array),)
 
 
 class BulkPrefetch(ScheduleOp):
@@ -178,13 +204,17 @@ class BulkPrefetch(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.prefetch"
+    array = operand()
+    offset = variadic()
+    shape = attr()
+    box = attr()
+    elected = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        array, shape, box = array_type(operands[0]), attrs["shape"], attrs["box"]
-        _stage(operands[1:])
+    def infer(self) -> Sequence[Type]:
+        array, shape, box = array_type(self.array.type), self.shape, self.box
+        _stage([v.type for v in self.offset])
         require(
-            len(operands) - 1 == array.ndim == len(shape) == len(box), "an offset has one entry per dimension"
+            len(self.offset) == array.ndim == len(shape) == len(box), "an offset has one entry per dimension"
         )
         require(all(n % m == 0 for n, m in zip(shape, box, strict=True)), "a tile is whole boxes")
         return []
@@ -197,8 +227,7 @@ class LaunchNext(ScheduleOp):
     __slots__ = ()
     NAME = "launch.next"
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return []
 
 
@@ -209,19 +238,20 @@ class BulkPut(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.put"
+    OBSERVED = False
+    buffer = operand(READ)
+    array = operand(WRITE)
+    offset = variadic()
+    elected = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        buffer, array = buffer_type(operands[0]), array_type(operands[1])
-        _stage(operands[2:])
+    def infer(self) -> Sequence[Type]:
+        buffer, array = buffer_type(self.buffer.type), array_type(self.array.type)
+        _stage([v.type for v in self.offset])
         require(
-            buffer.dtype == array.dtype and len(operands) == 2 + len(buffer.shape) == 2 + array.ndim,
+            buffer.dtype == array.dtype and len(self.offset) == len(buffer.shape) == array.ndim,
             f"a tile of {buffer.tile} does not go to {array}",
         )
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]), Effect("write", self.operands[1]))
 
 
 class BulkCommit(ScheduleOp):
@@ -230,9 +260,9 @@ class BulkCommit(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.commit"
+    elected = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return []
 
 
@@ -242,11 +272,13 @@ class BulkWait(ScheduleOp):
 
     __slots__ = ()
     NAME = "bulk.wait"
+    read = attr()
+    pending = attr(0)
+    elected = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(isinstance(attrs["read"], bool), "a wait is for reads or for all")
-        require(attrs.get("pending", 0) >= 0, "a wait leaves no fewer than 0 groups")
+    def infer(self) -> Sequence[Type]:
+        require(isinstance(self.read, bool), "a wait is for reads or for all")
+        require(self.pending >= 0, "a wait leaves no fewer than 0 groups")
         return []
 
 
@@ -257,8 +289,7 @@ class FenceAsync(ScheduleOp):
     __slots__ = ()
     NAME = "fence.async"
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         return []
 
 
@@ -274,11 +305,11 @@ class NamedNew(ScheduleOp):
 
     __slots__ = ()
     NAME = "named.new"
+    warps = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(attrs["warps"] > 0, "a barrier counts warps")
-        return [NamedBarrierType(attrs["warps"])]
+    def infer(self) -> Sequence[Type]:
+        require(self.warps > 0, "a barrier counts warps")
+        return [NamedBarrierType(self.warps)]
 
 
 class NamedSync(ScheduleOp):
@@ -286,10 +317,10 @@ class NamedSync(ScheduleOp):
 
     __slots__ = ()
     NAME = "named.sync"
+    barrier = operand()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        _named(operands[0])
+    def infer(self) -> Sequence[Type]:
+        _named(self.barrier.type)
         return []
 
 
@@ -298,10 +329,10 @@ class NamedArrive(ScheduleOp):
 
     __slots__ = ()
     NAME = "named.arrive"
+    barrier = operand()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        _named(operands[0])
+    def infer(self) -> Sequence[Type]:
+        _named(self.barrier.type)
         return []
 
 
@@ -312,13 +343,11 @@ class _PairOp(TileOp):
     """Base of the ops that take and give one integer."""
 
     __slots__ = ()
+    number = operand()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        require(
-            len(operands) == 1 and operands[0] in (int32, int64), "a number of a tile is an int32 or int64"
-        )
-        return list(operands)
+    def infer(self) -> Sequence[Type]:
+        require(self.number.type in (int32, int64), "a number of a tile is an int32 or int64")
+        return [self.number.type]
 
 
 class PairEnd(_PairOp):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tegula.ir import Effect, Region
+from tegula.fields import READ, WRITE, attr, operand, output
 from tegula.ops.base import TileOp, require
 from tegula.types import StackType, Type, bool_, int32
 
@@ -25,13 +25,11 @@ class StackNew(TileOp):
     NAME = "stack.new"
     COOPERATIVE = True
     PURE = False
+    type = attr()
+    stack = output(WRITE)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [stack_type(attrs["type"])]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.results[0]),)
+    def infer(self) -> Sequence[Type]:
+        return [stack_type(self.type)]
 
 
 class StackPush(TileOp):
@@ -44,17 +42,17 @@ class StackPush(TileOp):
     COOPERATIVE = True
     PURE = False
     VARYING = True
-    LANE_OPERANDS = (1, 2)
+    stack = operand(READ, WRITE)
+    value = operand(lane=True)
+    has_value = operand(lane=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        stack = stack_type(operands[0])
-        require(operands[1] == stack.dtype, f"the stack holds {stack.dtype}, the value is {operands[1]}")
-        require(operands[2] == bool_, f"has_value must be bool, got {operands[2]}")
+    def infer(self) -> Sequence[Type]:
+        stack = stack_type(self.stack.type)
+        require(
+            self.value.type == stack.dtype, f"the stack holds {stack.dtype}, the value is {self.value.type}"
+        )
+        require(self.has_value.type == bool_, f"has_value must be bool, got {self.has_value.type}")
         return [int32]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]), Effect("write", self.operands[0]))
 
 
 class StackPop(TileOp):
@@ -67,13 +65,12 @@ class StackPop(TileOp):
     COOPERATIVE = True
     PURE = False
     VARYING = True
+    stack = operand(READ, WRITE)
+    value = output()
+    slot = output()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [stack_type(operands[0]).dtype, int32]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]), Effect("write", self.operands[0]))
+    def infer(self) -> Sequence[Type]:
+        return [stack_type(self.stack.type).dtype, int32]
 
 
 class StackClear(TileOp):
@@ -83,14 +80,11 @@ class StackClear(TileOp):
     NAME = "stack.clear"
     COOPERATIVE = True
     PURE = False
+    stack = operand(WRITE)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        stack_type(operands[0])
+    def infer(self) -> Sequence[Type]:
+        stack_type(self.stack.type)
         return []
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
 
 
 class StackCount(TileOp):
@@ -99,11 +93,8 @@ class StackCount(TileOp):
     __slots__ = ()
     NAME = "stack.count"
     PURE = False
+    stack = operand(READ)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        stack_type(operands[0])
+    def infer(self) -> Sequence[Type]:
+        stack_type(self.stack.type)
         return [int32]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]),)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tegula.fields import ATOMIC, READ, WRITE, attr, body, operand, variadic
 from tegula.fitting import shown
-from tegula.ir import Effect, Region, Value
+from tegula.ir import Region, Value
 from tegula.ops.array import array_type
-from tegula.ops.base import TileOp, TypeRule, element, require, require_range, wider
+from tegula.ops.base import TileOp, TypeRule, element, require, require_range, types, wider
 from tegula.ops.buffer import BufNew, BufRead, BufUpdate, BufView, BufWrite, accessed
 from tegula.ops.control import For, Yield
 from tegula.ops.convert import convert
@@ -77,10 +78,11 @@ class TileFull(TileOp):
     __slots__ = ()
     NAME = "tile.full"
     COOPERATIVE = True
+    value = operand()
+    shape = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [TileType(element(operands[0]), check_shape(attrs["shape"]))]
+    def infer(self) -> Sequence[Type]:
+        return [TileType(element(self.value.type), check_shape(self.shape))]
 
     @staticmethod
     def ref(attrs: Attrs, value: np.ndarray, rank: int) -> np.ndarray:
@@ -98,11 +100,11 @@ class TileEmpty(TileOp):
     __slots__ = ()
     NAME = "tile.empty"
     COOPERATIVE = True
+    type = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        check_shape(attrs["type"].shape, MOST_DIMENSIONS + 1)
-        return [tile_type(attrs["type"], partial=True)]
+    def infer(self) -> Sequence[Type]:
+        check_shape(self.type.shape, MOST_DIMENSIONS + 1)
+        return [tile_type(self.type, partial=True)]
 
 
 def _steps_from(start: np.ndarray, step: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -116,13 +118,17 @@ class TileArange(TileOp):
     __slots__ = ()
     NAME = "tile.arange"
     COOPERATIVE = True
+    start = operand()
+    step = operand()
+    count = attr()
+    shape = attr(None)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
+    def infer(self) -> Sequence[Type]:
         require(
-            operands[0] == operands[1] == scalar_of(element(operands[0])), "arange takes scalars of one type"
+            self.start.type == self.step.type == scalar_of(element(self.start.type)),
+            "arange takes scalars of one type",
         )
-        return [TileType(element(operands[0]), check_shape(attrs.get("shape", (attrs["count"],))))]
+        return [TileType(element(self.start.type), check_shape(self.shape or (self.count,)))]
 
     @staticmethod
     def ref(attrs: Attrs, start: np.ndarray, step: np.ndarray, rank: int) -> np.ndarray:
@@ -158,26 +164,28 @@ class TileLoad(TileOp):
 
     __slots__ = ()
     NAME = "tile.load"
-    PLACES = 2
     COOPERATIVE = True
     PURE = False
+    array = operand(READ)
+    fill = operand()
+    offset = variadic(place=True)
+    shape = attr()
+    bounds_check = attr(True)
+    aligned = attr(False)
+    unwritten = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = _access_types(operands[0], attrs["shape"], operands[2:])
-        require(operands[1] == tile.dtype, f"fill must be {tile.dtype}, got {operands[1]}")
+    def infer(self) -> Sequence[Type]:
+        tile = _access_types(self.array.type, self.shape, [v.type for v in self.offset])
+        require(self.fill.type == tile.dtype, f"fill must be {tile.dtype}, got {self.fill.type}")
         return [tile]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("read", self.operands[0]),)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        if b.wanted(self.operands[1]):
+        if b.wanted(self.fill):
             b.refuse(self, "the fill value of tile_load has no derivative")
-        at = [b.primal(i) for i in self.operands[2:]]
-        attrs = {"op": "add", "bounds_check": self.attrs["bounds_check"]}
-        shadow = b.shadow(self.operands[0])
+        at = [b.primal(i) for i in self.offset]
+        attrs = {"op": "add", "bounds_check": self.bounds_check}
+        shadow = b.shadow(self.array)
         b.emit(TileAtomic, [shadow, b.stored_as(g, shadow), *at], attrs)
         return [None] * len(self.operands)
 
@@ -188,26 +196,26 @@ class TileStore(TileOp):
 
     __slots__ = ()
     NAME = "tile.store"
-    PLACES = 2
     COOPERATIVE = True
     PURE = False
+    array = operand(WRITE)
+    tile = operand()
+    offset = variadic(place=True)
+    bounds_check = attr(True)
+    aligned = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[1], partial=True)
-        wanted = _access_types(operands[0], tile.shape, operands[2:])
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type, partial=True)
+        wanted = _access_types(self.array.type, tile.shape, [v.type for v in self.offset])
         if wanted.dtype != tile.dtype:
             help = f"convert the tile: tg.tile_astype(..., tg.{wanted.dtype})"
             raise TypeRule(f"the array holds {wanted.dtype}, the tile {tile.dtype}", help)
         return []
 
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("write", self.operands[0]),)
-
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
-        array, tile = b.shadow(self.operands[0]), adjoint_of(self.operands[1])
-        at = [b.primal(i) for i in self.operands[2:]]
-        attrs = {"bounds_check": self.attrs["bounds_check"], "aligned": False}
+        array, tile = b.shadow(self.array), adjoint_of(self.tile)
+        at = [b.primal(i) for i in self.offset]
+        attrs = {"bounds_check": self.bounds_check, "aligned": False}
         g = _gradients(b, array, tile, at, attrs)
         stored = TileType(array_type(array.type).dtype, tile.shape, tile.partial)
         b.emit(TileStore, [array, b.zero(stored), *at], attrs)
@@ -221,31 +229,32 @@ class TileAtomic(TileOp):
 
     __slots__ = ()
     NAME = "tile.atomic"
-    PLACES = 2
     COOPERATIVE = True
     PURE = False
+    array = operand(ATOMIC)
+    tile = operand()
+    offset = variadic(place=True)
+    op = attr()
+    bounds_check = attr(True)
+    alone = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[1], partial=True)
-        wanted = _access_types(operands[0], tile.shape, operands[2:])
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type, partial=True)
+        wanted = _access_types(self.array.type, tile.shape, [v.type for v in self.offset])
         if wanted.dtype != tile.dtype:
             help = f"convert the tile: tg.tile_astype(..., tg.{wanted.dtype})"
             raise TypeRule(f"the array holds {wanted.dtype}, the tile {tile.dtype}", help)
-        require(attrs["op"] in ("add", "min", "max"), f"no tile atomic '{attrs['op']}'")
+        require(self.op in ("add", "min", "max"), f"no tile atomic '{self.op}'")
         return [TileType(tile.dtype, tile.shape)]
-
-    def effects(self) -> Sequence[Effect]:
-        return (Effect("atomic", self.operands[0]),)
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (previous,) = grads
-        array, tile, *indices = self.operands
-        if b.wanted(tile) and self.attrs["op"] != "add":
-            b.refuse(self, f"tile_atomic_{self.attrs['op']} has no derivative")
+        array, tile, indices = self.array, self.tile, self.offset
+        if b.wanted(tile) and self.op != "add":
+            b.refuse(self, f"tile_atomic_{self.op} has no derivative")
         if previous is not None:
             b.refuse(self, "what an atomic gives back has no derivative")
-        attrs = {"bounds_check": self.attrs["bounds_check"], "aligned": False}
+        attrs = {"bounds_check": self.bounds_check, "aligned": False}
         at = [b.primal(i) for i in indices]
         return (None, _gradients(b, b.shadow(array), adjoint_of(tile), at, attrs), *[None] * len(at))
 
@@ -258,33 +267,35 @@ class TileMap(TileOp):
     __slots__ = ()
     NAME = "tile.map"
     COOPERATIVE = True
+    inputs = variadic()
+    function = body()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tiles = [t for t in operands if isinstance(t, TileType)]
+    def infer(self) -> Sequence[Type]:
+        inputs = types(self.inputs)
+        tiles = [t for t in inputs if isinstance(t, TileType)]
         require(tiles, "a map needs a tile")
         for t in tiles:
             if t.shape != tiles[0].shape:
                 raise TypeRule("", "", "ShapeMismatch", what="tile_map", left=tiles[0].shape, right=t.shape)
-        (body,) = regions
-        wanted = [t.dtype if isinstance(t, TileType) else element(t) for t in operands]
-        require([a.type for a in body.args] == wanted, "a map's region does not match its operands")
+        body = self.function
+        wanted = [t.dtype if isinstance(t, TileType) else element(t) for t in inputs]
+        require(types(body.args) == wanted, "a map's region does not match its operands")
         made = element(body.terminator.operands[0].type)
         return [TileType(made, tiles[0].shape, any(t.partial for t in tiles))]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        primals = [b.plain(v) for v in self.operands]
+        primals = [b.plain(v) for v in self.inputs]
         out: list[Value | None] = []
-        for k, operand in enumerate(self.operands):
-            body = b.element_adjoint(self.regions[0], k) if b.wanted(operand) else None
+        for k, value in enumerate(self.inputs):
+            body = b.element_adjoint(self.function, k) if b.wanted(value) else None
             if body is None:
                 out.append(None)
                 continue
             same = body.terminator.operands[0] is body.args[-1]
             made = g if same else b.one(TileMap, [*primals, g], None, [body])
-            tile = isinstance(operand.type, TileType)
-            out.append(b.fitted(made, operand.type) if tile else b.total(made))
+            tile = isinstance(value.type, TileType)
+            out.append(b.fitted(made, value.type) if tile else b.total(made))
         return out
 
 
@@ -294,15 +305,15 @@ class TileFillAbsent(TileOp):
     __slots__ = ()
     NAME = "tile.fill_absent"
     COOPERATIVE = True
+    tile = operand()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0], partial=True)
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type, partial=True)
         return [TileType(tile.dtype, tile.shape)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return (b.fitted(g, self.operands[0].type),)
+        return (b.fitted(g, self.tile.type),)
 
 
 class TileMarkPartial(TileOp):
@@ -311,15 +322,15 @@ class TileMarkPartial(TileOp):
     __slots__ = ()
     NAME = "tile.mark_partial"
     COOPERATIVE = True
+    tile = operand()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0], partial=True)
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type, partial=True)
         return [TileType(tile.dtype, tile.shape, True)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return (b.fitted(g, self.operands[0].type),)
+        return (b.fitted(g, self.tile.type),)
 
 
 class TileBroadcast(TileOp):
@@ -328,11 +339,12 @@ class TileBroadcast(TileOp):
     __slots__ = ()
     NAME = "tile.broadcast"
     COOPERATIVE = True
+    tile = operand()
+    shape = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0])
-        shape = check_shape(attrs["shape"])
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type)
+        shape = check_shape(self.shape)
         try:
             fits = np.broadcast_shapes(tile.shape, shape) == shape
         except ValueError:
@@ -349,7 +361,7 @@ class TileBroadcast(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        before, after = tile_type(self.operands[0].type).shape, tile_type(self.result.type).shape
+        before, after = tile_type(self.tile.type).shape, tile_type(self.result.type).shape
         lead = len(after) - len(before)
         for d, n in enumerate((*(1,) * lead, *before)):
             if n == 1 and after[d] > 1:
@@ -363,11 +375,12 @@ class TileReshape(TileOp):
     __slots__ = ()
     NAME = "tile.reshape"
     COOPERATIVE = True
+    tile = operand()
+    shape = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0])
-        made = TileType(tile.dtype, check_shape(attrs["shape"]))
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type)
+        made = TileType(tile.dtype, check_shape(self.shape))
         if made.size != tile.size:
             raise TypeRule("", "", "ShapeMismatch", what="reshape", left=tile.shape, right=made.shape)
         return [made]
@@ -378,7 +391,7 @@ class TileReshape(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        return (b.reshaped(g, tile_type(self.operands[0].type).shape),)
+        return (b.reshaped(g, tile_type(self.tile.type).shape),)
 
 
 class TilePermute(TileOp):
@@ -387,11 +400,12 @@ class TilePermute(TileOp):
     __slots__ = ()
     NAME = "tile.permute"
     COOPERATIVE = True
+    tile = operand()
+    perm = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0])
-        perm: tuple[int, ...] = attrs["perm"]
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type)
+        perm: tuple[int, ...] = self.perm
         require_range(
             sorted(perm) == list(range(len(tile.shape))),
             f"{perm} is no permutation of {tile}'s dimensions",
@@ -405,7 +419,7 @@ class TilePermute(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        perm: tuple[int, ...] = self.attrs["perm"]
+        perm: tuple[int, ...] = self.perm
         return (b.one(TilePermute, [g], {"perm": tuple(perm.index(d) for d in range(len(perm)))}),)
 
 
@@ -415,14 +429,17 @@ class TileSlice(TileOp):
 
     __slots__ = ()
     NAME = "tile.slice"
-    PLACES = 1
     COOPERATIVE = True
+    tile = operand()
+    starts = variadic(place=True)
+    shape = attr()
+    dims = attr()
+    steps = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0])
-        require(len(operands) == 1 + len(tile.shape), "a slice gives one start per dimension")
-        return [TileType(tile.dtype, check_shape(attrs["shape"]))]
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type)
+        require(len(self.starts) == len(tile.shape), "a slice gives one start per dimension")
+        return [TileType(tile.dtype, check_shape(self.shape))]
 
     @staticmethod
     def ref(attrs: Attrs, tile: np.ndarray, *starts_and_rank: Any) -> np.ndarray:
@@ -437,22 +454,22 @@ class TileSlice(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        if -1 in self.attrs["dims"]:
+        if -1 in self.dims:
             b.refuse(self, "a view that repeats elements has no derivative; use tg.tile_broadcast")
         order = self.order()
         if order is not None:
             back = tuple(order.index(d) for d in range(len(order)))
             return (b.one(TilePermute, [g], {"perm": back}), *[None] * (len(self.operands) - 1))
-        whole = b.one(BufNew, [b.zero(adjoint_of(self.operands[0]))], {"storage": "register"})
-        b.emit(BufWrite, [b.one(BufView, [whole, *(b.primal(i) for i in self.operands[1:])], self.attrs), g])
+        whole = b.one(BufNew, [b.zero(adjoint_of(self.tile))], {"storage": "register"})
+        b.emit(BufWrite, [b.one(BufView, [whole, *(b.primal(i) for i in self.starts)], self.attrs), g])
         return (b.one(BufRead, [whole]), *[None] * (len(self.operands) - 1))
 
     def order(self) -> tuple[int, ...] | None:
         """The dimensions of the operand in the order of the result's, where that shows all elements once."""
-        dims: tuple[int, ...] = self.attrs["dims"]
-        shape: tuple[int, ...] = self.attrs["shape"]
-        source = tile_type(self.operands[0].type).shape
-        if sorted(dims) != list(range(len(source))) or any(step != 1 for step in self.attrs["steps"]):
+        dims: tuple[int, ...] = self.dims
+        shape: tuple[int, ...] = self.shape
+        source = tile_type(self.tile.type).shape
+        if sorted(dims) != list(range(len(source))) or any(step != 1 for step in self.steps):
             return None
         return dims if all(source[d] == n for d, n in zip(dims, shape, strict=True)) else None
 
@@ -463,15 +480,15 @@ class TileExtract(TileOp):
 
     __slots__ = ()
     NAME = "tile.extract"
-    PLACES = 1
+    tile = operand()
+    indices = variadic(place=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [accessed(tile_type(operands[0], partial=True), operands[1:])]
+    def infer(self) -> Sequence[Type]:
+        return [accessed(tile_type(self.tile.type, partial=True), [v.type for v in self.indices])]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        operands = [b.accumulator(self.operands[0]), g, *(b.primal(i) for i in self.operands[1:])]
+        operands = [b.accumulator(self.tile), g, *(b.primal(i) for i in self.indices)]
         if b.together(self):
             b.once(lambda: b.emit(BufUpdate, operands, {"op": "add"}))
         else:
@@ -484,17 +501,18 @@ class TileGather(TileOp):
 
     __slots__ = ()
     NAME = "tile.gather"
-    PLACES = 1
     COOPERATIVE = True
+    tile = operand()
+    index = operand(place=True)
+    axis = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile, index = tile_type(operands[0]), tile_type(operands[1])
+    def infer(self) -> Sequence[Type]:
+        tile, index = tile_type(self.tile.type), tile_type(self.index.type)
         require(
             len(index.shape) == 1 and scalar_of(index.dtype).is_int,
             f"indices must be a 1-D int tile, got {index}",
         )
-        axis = attrs["axis"]
+        axis = self.axis
         return [TileType(tile.dtype, (*tile.shape[:axis], index.shape[0], *tile.shape[axis + 1 :]))]
 
     @staticmethod
@@ -509,9 +527,9 @@ class TileGather(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        tile = adjoint_of(self.operands[0])
+        tile = adjoint_of(self.tile)
         whole = b.one(BufNew, [b.zero(tile)], {"storage": "register"})
-        _add_at(b, whole, g, b.primal(self.operands[1]), self.attrs["axis"])
+        _add_at(b, whole, g, b.primal(self.index), self.axis)
         return b.one(BufRead, [whole]), None
 
 
@@ -521,11 +539,12 @@ class TileConcat(TileOp):
     __slots__ = ()
     NAME = "tile.concat"
     COOPERATIVE = True
+    tiles = variadic()
+    axis = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tiles = [tile_type(t) for t in operands]
-        axis: int = attrs["axis"]
+    def infer(self) -> Sequence[Type]:
+        tiles = [tile_type(v.type) for v in self.tiles]
+        axis: int = self.axis
         first = tiles[0]
         for t in tiles[1:]:
             if t.dtype != first.dtype:
@@ -544,11 +563,11 @@ class TileConcat(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        axis: int = self.attrs["axis"]
+        axis: int = self.axis
         first = 0
         out: list[Value | None] = []
-        for operand in self.operands:
-            shape = tile_type(operand.type).shape
+        for tile in self.tiles:
+            shape = tile_type(tile.type).shape
             starts = [b.const(first if d == axis else 0, int32) for d in range(len(shape))]
             attrs = {"shape": shape, "dims": tuple(range(len(shape))), "steps": (1,) * len(shape)}
             out.append(b.one(TileSlice, [g, *starts], attrs))
@@ -572,37 +591,43 @@ class TileReduce(TileOp):
     __slots__ = ()
     NAME = "tile.reduce"
     COOPERATIVE = True
+    tile = operand()
+    combine = body()
+    axis = attr()
+    keepdims = attr()
+    bases = attr(None)
+    extent = attr(None)
+    lanes = attr(False)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0], partial=True)
-        axis = attrs["axis"]
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type, partial=True)
+        axis = self.axis
         require_range(axis is None or 0 <= axis < len(tile.shape), f"{tile} has no axis {axis}")
-        (body,) = regions
+        body = self.combine
         require(
             [a.type for a in body.args] == [tile.dtype] * 2
             and body.terminator.operands[0].type == tile.dtype,
             f"the function must combine two {tile.dtype} into one",
         )
         partial = tile.partial and axis is not None and axis != len(tile.shape) - 1
-        return [TileType(tile.dtype, reduced_shape(tile.shape, axis, attrs["keepdims"]), partial)]
+        return [TileType(tile.dtype, reduced_shape(tile.shape, axis, self.keepdims), partial)]
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        x = b.primal(self.operands[0])
-        kind = combination(self.regions[0])
-        spread = _spread(b, g, tile_type(x.type, partial=True), self.attrs["axis"])
+        x = b.primal(self.tile)
+        kind = combination(self.combine)
+        spread = _spread(b, g, tile_type(x.type, partial=True), self.axis)
         if kind is Add:
             return (spread,)
         if kind not in (Min, Max):
             b.refuse(self, "only sums, minima and maxima have a derivative here")
-        best = _spread(b, b.primal(self.result), tile_type(x.type, partial=True), self.attrs["axis"])
+        best = _spread(b, b.primal(self.result), tile_type(x.type, partial=True), self.axis)
         hit = b.map(lambda xs: _indicator(b, *xs), [x, best])
         share = _spread(
             b,
-            b.summed(hit, self.attrs["axis"], self.attrs["keepdims"]),
+            b.summed(hit, self.axis, self.keepdims),
             tile_type(x.type, partial=True),
-            self.attrs["axis"],
+            self.axis,
         )
         return (b.map(lambda xs: _shared(b, *xs), [spread, hit, share]),)
 
@@ -615,10 +640,11 @@ class TileArgReduce(TileOp):
     NAME = "tile.argreduce"
     NONDIFFERENTIABLE = "an index has no derivative"
     COOPERATIVE = True
+    tile = operand()
+    op = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        tile = tile_type(operands[0], partial=True)
+    def infer(self) -> Sequence[Type]:
+        tile = tile_type(self.tile.type, partial=True)
         require(components(tile.dtype) == 1, f"argmin and argmax need scalars, got {tile}")
         return [TileType(int32, (1,))]
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tegula.ir import Region, Value
-from tegula.ops.base import TileOp, element, require
+from tegula.fields import attr, operand, variadic
+from tegula.ir import Value
+from tegula.ops.base import TileOp, element, require, types
 from tegula.ops.scalar import And, Cmp, Const, Select
 from tegula.types import DType, Type, bool_, components, element_shape, scalar_of
 
@@ -23,15 +24,16 @@ class VecMake(TileOp):
 
     __slots__ = ()
     NAME = "vec.make"
+    components = variadic()
+    type = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        made = attrs["type"]
+    def infer(self) -> Sequence[Type]:
+        made = self.type
         require(
-            len(operands) == components(made),
-            f"{made} takes {components(made)} components, got {len(operands)}",
+            len(self.components) == components(made),
+            f"{made} takes {components(made)} components, got {len(self.components)}",
         )
-        for t in operands:
+        for t in types(self.components):
             require(t == scalar_of(made), f"a component of {made} must be {scalar_of(made)}, got {t}")
         return [made]
 
@@ -50,13 +52,14 @@ class VecSplat(TileOp):
 
     __slots__ = ()
     NAME = "vec.splat"
+    x = operand()
+    type = attr()
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        made = attrs["type"]
+    def infer(self) -> Sequence[Type]:
+        made = self.type
         require(
-            operands[0] == scalar_of(made),
-            f"a component of {made} must be {scalar_of(made)}, got {operands[0]}",
+            self.x.type == scalar_of(made),
+            f"a component of {made} must be {scalar_of(made)}, got {self.x.type}",
         )
         return [made]
 
@@ -102,11 +105,11 @@ class VecExtract(TileOp):
 
     __slots__ = ()
     NAME = "vec.extract"
-    PLACES = 1
+    composite = operand()
+    indices = variadic(place=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        return [_check_indices(operands[0], operands[1:])]
+    def infer(self) -> Sequence[Type]:
+        return [_check_indices(self.composite.type, [v.type for v in self.indices])]
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -119,7 +122,7 @@ class VecExtract(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        composite, *indices = self.operands
+        composite, indices = self.composite, self.indices
         zero, shape = b.zero(b.primal(composite).type), element_shape(element(composite.type))
         at = [_or_last(b, b.primal(i), n) for i, n in zip(indices, shape, strict=True)]
         return (b.one(VecInsert, [zero, g, *at]), *[None] * len(indices))
@@ -130,13 +133,15 @@ class VecInsert(TileOp):
 
     __slots__ = ()
     NAME = "vec.insert"
-    PLACES = 2
+    composite = operand()
+    value = operand()
+    indices = variadic(place=True)
 
-    @classmethod
-    def infer(cls, operands: Sequence[Type], attrs: Attrs, regions: Sequence[Region]) -> Sequence[Type]:
-        scalar = _check_indices(operands[0], operands[2:])
-        require(operands[1] == scalar, f"a component of {operands[0]} must be {scalar}, got {operands[1]}")
-        return [operands[0]]
+    def infer(self) -> Sequence[Type]:
+        scalar = _check_indices(self.composite.type, [v.type for v in self.indices])
+        whole, value = self.composite.type, self.value.type
+        require(value == scalar, f"a component of {whole} must be {scalar}, got {value}")
+        return [whole]
 
     @staticmethod
     def ref(attrs: Attrs, *operands: np.ndarray) -> np.ndarray:
@@ -150,7 +155,7 @@ class VecInsert(TileOp):
 
     def adjoint(self, b: GradientBuilder, *grads: Any) -> Sequence[Value | None]:
         (g,) = grads
-        composite, value, *indices = self.operands
+        composite, value, indices = self.composite, self.value, self.indices
         at, shape = [b.primal(i) for i in indices], element_shape(element(composite.type))
         zero = b.zero(b.primal(value).type)
         part = b.one(VecExtract, [g, *at])

@@ -160,9 +160,8 @@ class _Converter:
         """What each warp knows of the results."""
         tiles = [op.operands[0] for op in ops]
         attrs = {"axes": tuple(op.attrs["axis"] for op in ops), "parts": tuple(parts)}
-        made = PartialReduce.infer([v.type for v in tiles], attrs, [])
         regions = [clone_region(op.regions[0], {}) for op in ops]
-        return build.insert(PartialReduce(tiles, made, attrs, regions)).results
+        return build.insert(PartialReduce.typed(tiles, attrs, regions)).results
 
     def argreduce(self, build: Builder, op: Op) -> None:
         tile, final = op.operands[0], self.layouts[op.result]
@@ -192,7 +191,7 @@ class _Converter:
     def _argparts(self, build: Builder, op: Op, operands: list[Value]) -> tuple[Value, Value]:
         held, _, bases = self.layouts[operands[0]].parts(None)
         attrs = {"op": op.attrs["op"], "parts": len(bases)}
-        made = PartialArgReduce(operands, PartialArgReduce.infer([operands[0].type], attrs, []), attrs)
+        made = PartialArgReduce.typed(operands, attrs)
         build.insert(made)
         for v in made.results:
             self.layouts[v] = held

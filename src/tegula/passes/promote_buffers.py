@@ -117,10 +117,10 @@ class _Promotion:
         there: those of absent lanes are 0."""
         kind, filled = ON_VALUES[type(op)], []
         if isinstance(op, VIEWS) and isinstance(value.type, TileType) and value.type.partial:
-            fill = TileFillAbsent([value], TileFillAbsent.infer([value.type], {}, []), {}, [], op.loc)
+            fill = TileFillAbsent.typed([value], loc=op.loc)
             filled, value = [fill], fill.result
         operands = [value, *op.operands[1:]]
-        made = kind(operands, kind.infer([v.type for v in operands], op.attrs, []), op.attrs, [], op.loc)
+        made = kind.typed(operands, op.attrs, loc=op.loc)
         if isinstance(op, BufGet):
             self.values[op.result] = made.result
         else:

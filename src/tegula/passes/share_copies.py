@@ -226,7 +226,7 @@ def _same(loop: Op, step: _Step, load: BulkLoad) -> Value | None:
     """Whether the other block copies the same tile in this round; None where that is not known."""
     (body,) = loop.regions
     found: dict[Value, None] = {}
-    if not all(_deciding(body, step.number, v, found) for v in (load.operands[3], *load.offsets)):
+    if not all(_deciding(body, step.number, v, found) for v in (load.operands[3], *load.offset)):
         return None
     at: Op | None = load
     while at is not None and at.parent is not body:

@@ -70,8 +70,7 @@ def _narrowed(tile: Value) -> Value:
             return tile
         assert owner.parent is not None
         operands = [source, *owner.operands[1:]]
-        types = owner.infer([v.type for v in operands], owner.attrs, [])
-        made = type(owner)(operands, types, owner.attrs, [], owner.loc)
+        made = type(owner).typed(operands, owner.attrs, loc=owner.loc)
         made.parent = owner.parent
         owner.parent.ops.insert(owner.parent.ops.index(owner) + 1, made)
         return made.result

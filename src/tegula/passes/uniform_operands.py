@@ -46,7 +46,7 @@ def _differing(op: TileOp, known: Uniformity) -> list[int]:
     return [
         k
         for k, value in enumerate(op.operands)
-        if is_element(value.type) and k not in op.LANE_OPERANDS and known.varying(value)
+        if is_element(value.type) and k not in op.signature.lanes and known.varying(value)
     ]
 
 
@@ -57,7 +57,7 @@ def said(op: TileOp, k: int) -> str:
         return known if isinstance(known, str) else ""
     if op.loc.subject == "print":
         return ""
-    what = "the offset" if k >= op.PLACES else "the value"
+    what = "the offset" if op.signature.is_place(k) else "the value"
     name = op.operands[k].name
     return (
         f"{what} {name} of {op.loc.subject or op.NAME}" if name else f"{what} of {op.loc.subject or op.NAME}"

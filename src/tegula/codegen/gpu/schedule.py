@@ -166,7 +166,7 @@ def bulk_load(s: GpuState, op: Op) -> None:
     map_at = tensor_map(s, array, box.shape, swizzle, "tf32" if op.attrs.get("rounds") else BITS)
     barrier = _address(s, barriers, stage)
     start = shared_address(s, s.memory.at(view, ["0"] * len(t.shape)))
-    offsets = [s.scalar(v) for v in op.offsets]
+    offsets = [s.scalar(v) for v in op.offset]
     offsets[-1] = as_promised(s, op, array, offsets[-1])
     # Boxes lie below each other if they are narrower than the tile in no way.
     along = 0 if paired and box.shape[-1] == t.shape[-1] else len(offsets) - 1

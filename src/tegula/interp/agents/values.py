@@ -99,7 +99,7 @@ class Values:
         assert isinstance(op, BulkLoad)
         buffer = buffer_type(op.operands[0].type)
         t = TileType(buffer.dtype, buffer.shape)
-        inside, at = window(machine, op, t, op.operands[3], op.offsets)
+        inside, at = window(machine, op, t, op.operands[3], op.offset)
         tile = np.zeros(t.shape, to_numpy(scalar_of(t.dtype)))
         tile[inside] = machine.group(op.operands[3])[at]
         return tile

@@ -74,7 +74,7 @@ def carries(value: Value) -> bool:
 def _sources(op: Op) -> Iterator[Value]:
     """What the results of an op, and what it writes, depend on."""
     assert isinstance(op, TileOp)
-    for value in op.operands[: op.PLACES]:
+    for value in op.operands[: op.signature.places]:
         if not is_memory(value):
             yield value
     for effect in op.effects():

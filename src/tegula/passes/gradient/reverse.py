@@ -195,7 +195,7 @@ class Reverse(Replay):
         once = op.COOPERATIVE or (not op.EACH_LANE and self.together(op))
         for k, (operand, more) in enumerate(zip(op.operands, grows, strict=True)):
             if more is not None and self.wanted(operand):
-                self.add(operand, more, once and k not in op.LANE_OPERANDS)
+                self.add(operand, more, once and k not in op.signature.lanes)
 
     def _control(self, op: Op) -> None:
         grads = [self.take(r) for r in op.results]

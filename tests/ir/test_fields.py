@@ -1,0 +1,133 @@
+"""Names for what ops are given: what is declared is read and assigned, checked, and what effects follow from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kernel_maker import KernelMaker
+
+from tegula.errors import InternalError
+from tegula.fields import ARRIVE, ATOMIC, ISSUE, READ, WRITE, attr, operand, optional, output, variadic
+from tegula.ir import Value
+from tegula.ops import REGISTRY
+from tegula.ops.base import TileOp
+from tegula.types import ArrayType, BufType, float32, int32
+from tegula.verify import verify
+
+
+class Between(TileOp):
+    """Two operands around any number of others, of which the last is per lane."""
+
+    __slots__ = ()
+    first = operand(READ, place=True)
+    middle = variadic(WRITE)
+    last = operand(lane=True)
+    made = output(WRITE)
+    size = attr()
+    exact = attr(True)
+
+
+class MaybeOne(TileOp):
+    """An operand that may be missing."""
+
+    __slots__ = ()
+    given = optional(READ)
+
+
+def values(n: int) -> list[Value]:
+    return [Value(int32, name=f"v{k}") for k in range(n)]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_names_read_and_assign_their_place_in_the_lists(count: int) -> None:
+    given = values(count)
+    op = Between(given, [int32], {"size": 3})
+    assert (op.first, op.middle, op.last) == (given[0], given[1:-1], given[-1])
+    a, b, c = values(3)
+    op.first, op.last, op.middle = a, c, [b, b, b, b]
+    assert op.operands == [a, b, b, b, b, c] and op.middle == [b] * 4 and op.last is c
+    op.middle = []
+    assert op.operands == [a, c]
+
+
+def test_attributes_have_defaults_or_must_be_there() -> None:
+    op = Between(values(2), [int32], {"size": 3})
+    assert op.size == 3 and op.exact is True and "exact" not in op.attrs
+    op.exact = False
+    assert op.attrs == {"size": 3, "exact": False}
+    assert Between.signature.fault(op) == ""
+    assert "lacks the attribute size" in Between.signature.fault(Between(values(2), [int32]))
+    assert "no attribute sise" in Between.signature.fault(Between(values(2), [int32], {"size": 1, "sise": 2}))
+
+
+def test_too_few_and_too_many_operands() -> None:
+    assert Between.signature.fault(Between(values(1), [], {"size": 1})).endswith(
+        "first, *middle, last, got 1 operands"
+    )
+    assert MaybeOne.signature.fault(MaybeOne(values(2)))
+    assert not MaybeOne.signature.fault(MaybeOne()) and not MaybeOne.signature.fault(MaybeOne(values(1)))
+
+
+def test_an_optional_operand_is_none_where_it_is_missing() -> None:
+    op = MaybeOne()
+    assert op.given is None and list(op.effects()) == []
+    (v,) = values(1)
+    op.given = v
+    assert op.operands == [v] and [(e.kind, e.value) for e in op.effects()] == [(READ, v)]
+    op.given = None
+    assert op.operands == []
+
+
+def test_effects_lanes_and_places_follow_from_the_declaration() -> None:
+    given = values(4)
+    op = Between(given, [int32], {"size": 1})
+    found = [(e.kind, e.value) for e in op.effects()]
+    assert found == [(READ, given[0]), (WRITE, given[1]), (WRITE, given[2]), (WRITE, op.result)]
+    assert Between.signature.lanes == (2,) and Between.signature.places == 0
+
+
+def test_a_class_with_two_variadic_names_is_refused() -> None:
+    with pytest.raises(TypeError, match="one variadic operand"):
+        type("Two", (TileOp,), {"__slots__": (), "a": variadic(), "b": variadic()})
+    with pytest.raises(TypeError, match="one variadic operand"):
+        type("Early", (TileOp,), {"__slots__": (), "a": optional(), "b": operand()})
+
+
+@pytest.mark.parametrize(
+    ("name", "effects"),
+    [
+        ("buf.read", [READ]),
+        ("buf.set", [WRITE]),
+        ("buf.update", [ATOMIC]),
+        ("buf.exchange", [READ, WRITE]),
+        ("array.load", [READ]),
+        ("tile.atomic", [ATOMIC]),
+        ("group.async_copy", [ISSUE, READ]),
+        ("stack.push", [READ, WRITE]),
+    ],
+)
+def test_effects_of_known_ops(name: str, effects: list[Any]) -> None:
+    declared = [kind for f in REGISTRY[name].signature.effects for kind in f.effects]
+    assert declared == effects
+
+
+def test_waits_say_that_copies_have_arrived() -> None:
+    buffers = [Value(BufType(float32, (4,), "shared")) for _ in range(2)]
+    wait = REGISTRY["group.async_wait"].typed(buffers, {"pending": 0})
+    assert [(e.kind, e.value) for e in wait.effects()] == [(ARRIVE, b) for b in buffers]
+
+
+def test_every_op_says_what_it_is_given() -> None:
+    """No op reads its operands by number where its class could name them."""
+    nameless = [n for n, c in REGISTRY.items() if not c.signature.operands and "perand" in (c.__doc__ or "")]
+    assert nameless == []
+
+
+def test_the_verifier_knows_the_declaration() -> None:
+    k = KernelMaker(ArrayType(float32, 1))
+    load = REGISTRY["array.load"].typed([k.params[0], k.const(0)])
+    load.attrs["hint"] = 1
+    k.at.append(load)
+    with pytest.raises(InternalError, match=r"array.load .*it has no attribute hint"):
+        verify(k.finish())
