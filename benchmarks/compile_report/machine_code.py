@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 _LABEL = re.compile(r"^(\.L_\w+):")
-_INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
+_INSTRUCTION = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
 _GUARD = re.compile(r"^!?U?P\d, `")
-_TARGET = re.compile(r"`\((\.L_\w+)\)")
+_TARGET = re.compile(r"`\((\.L_\w+)\)|(0x[0-9a-f]+)$")
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "tensor": ("HGMMA", "IGMMA", "QGMMA", "BGMMA", "HMMA", "IMMA", "QMMA", "DMMA"),
@@ -50,17 +50,23 @@ class Code:
 
 
 def read(sass: str) -> Code:
-    """Code of what nvdisasm prints of one kernel."""
+    """Code of what nvdisasm or cuobjdump prints of one kernel."""
     instructions: list[Instruction] = []
     labels: dict[str, int] = {}
+    addresses: dict[str, int] = {}
     for line in sass.splitlines():
         if label := _LABEL.match(line):
             labels[label[1]] = len(instructions)
         elif found := _INSTRUCTION.match(line):
-            predicate, name, operands = found.groups()
+            address, predicate, name, operands = found.groups()
+            addresses[f"0x{int(address, 16):x}"] = len(instructions)
             target = _TARGET.search(operands) if name.startswith("BRA") else None
             predicated = predicate is not None or _GUARD.search(operands) is not None
-            instructions.append(Instruction(name, operands, target[1] if target else "", predicated))
+            instructions.append(
+                Instruction(name, operands, (target[1] or target[2]) if target else "", predicated)
+            )
+    # cuobjdump names the places that branches lead to by their addresses.
+    labels |= {i.target: addresses[i.target] for i in instructions if i.target in addresses}
     return Code(tuple(instructions), labels)
 
 

@@ -69,7 +69,7 @@ class Walk:
         elif isinstance(op, If):
             self.known.update(zip(op.results, self._region(op.regions[not given[0]]), strict=True))
         elif isinstance(op, BulkLoad):
-            place = tuple(int(self.known[v]) for v in op.offsets)
+            place = tuple(int(self.known[v]) for v in op.offset)
             self.found.append(Copy(op.operands[3], place, bool(given[-1])))
         elif isinstance(op, BulkStore):
             self.stored.append(tuple(int(x) for x in given[3:]))

@@ -68,6 +68,7 @@ class Agree(TileOp):
     OBSERVED = True
     value = operand(lane=True)
     first = operand()
+    implicit = attr("")
 
     def infer(self) -> Sequence[Type]:
         require(
@@ -128,8 +129,8 @@ class PartialArgReduce(TileOp):
 
 class PartialScan(TileOp):
     """Operands: 1-D tile spread in order over the threads, identity, buffer with one element a warp. Region as in
-    `tile.scan`, attribute `exclusive`. The running combination from the start of each warp; its whole goes to the
-    buffer."""
+    `tile.scan`, attribute `exclusive`; `shape` and `partial`: of the tile that was scanned. The running combination
+    from the start of each warp; its whole goes to the buffer."""
 
     __slots__ = ()
     NAME = "group.scan"
@@ -140,6 +141,8 @@ class PartialScan(TileOp):
     buffer = operand(WRITE)
     combine = body()
     exclusive = attr()
+    shape = attr(None)
+    partial = attr(False)
 
     def infer(self) -> Sequence[Type]:
         tile = tile_type(self.tile.type, partial=True)
