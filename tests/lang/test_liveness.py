@@ -80,7 +80,7 @@ def marked(tree: ast.FunctionDef, inside: list[ast.stmt]) -> ast.Module:
 
     class Marks(ast.NodeTransformer):
         def generic_visit(self, node: ast.AST) -> Any:
-            k = inside.index(node) if node in inside else None
+            k = inside.index(node) if isinstance(node, ast.stmt) and node in inside else None
             made = type(node)(**{f: v for f, v in ast.iter_fields(node)})
             super().generic_visit(made)
             return made if k is None else [made, ast.parse(f"end({k})").body[0]]
@@ -135,6 +135,7 @@ def leaves_from_within(n: int, out: tg.array[int]):
                 break
             if k == i + 3:
                 continue
+            a = k + 50
             b += a
         a = 100
     out[i] = a * 1000 + b
@@ -150,5 +151,5 @@ def test_paths_that_leave_a_loop_keep_what_the_rest_binds_anew() -> None:
             if k == i:
                 break
             if k != i + 3:
-                b, a = b + k, 100
+                b, a = b + k + 50, 100
         assert out[i] == a * 1000 + b
