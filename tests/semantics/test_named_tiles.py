@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import pytest
-from named_tiles import generate
+from named_tiles import Program, generate
 from run_named_tiles import NO_REFERENCE, compare
 
 from support.campaigns import chunks
@@ -53,3 +53,32 @@ def test_more_programs_with_register_tiles(first: int) -> None:
 def test_more_programs_with_shared_tiles(first: int) -> None:
     found = outcomes(range(first, first + EACH), 0.3)
     assert set(found) <= {"", "merged-shared-tiles", *NO_REFERENCE} and found[""] > 0.6 * EACH
+
+
+TWICE = """
+def kernel(o: tg.array2d[int], n: int):
+    a = bind(tg.tile_full(6, 7 + n, int, storage="shared"))
+    v = bind(tg.tile_full(3, 20 + n, int, storage="register"))
+    if n % 2 == 1:
+        v = bind({view})
+    {loop}:
+        {again}
+    {change}
+    tg.tile_store(o[0], a)
+    tg.tile_store(o[1], v)
+"""
+
+
+@pytest.mark.cpu
+@pytest.mark.parametrize("view", ["a[3:6]", "a[::-2]"])
+@pytest.mark.parametrize("loop", ["for k0 in range(n)", "if n > 1"])
+@pytest.mark.parametrize("again", ["v = bind(v)", "v = bind((v if n < 3 else v))", "v, w = bind((v, v))"])
+@pytest.mark.parametrize("change", ["a += 5", "v += 5", "n += 1"])
+def test_second_names_of_what_may_be_shared_are_right_or_refused(
+    view: str, loop: str, again: str, change: str
+) -> None:
+    """A second name of the register tile is a copy, one of the shared tile is not. Where neither is changed, a copy
+    will do."""
+    text = TWICE.strip("\n").format(view=view, loop=loop, again=again, change=change)
+    allowed = {""} if change == "n += 1" else {"", "merged-shared-tiles"}
+    assert compare(Program({}, text), native=False) in allowed

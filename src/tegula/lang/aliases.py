@@ -201,9 +201,13 @@ class _Objects(Uses):
 
     def refused(self, made: Value, other: Value) -> bool:
         """Whether the two may be one shared tile, and the name merges several of these, or views of one. Also where one
-        of them is a copy unless it is the shared tile itself: that cannot be a reference."""
+        of them may be a second name, which is a copy unless it is that of the shared tile itself: that cannot be a
+        reference."""
         common = {x for x in self._origins(made, other) if is_shared(x)}
         direct = self.reached(made, copies=False) & self.reached(other, copies=False)
+        second = (self.reached(made, copies=False) | self.reached(other, copies=False)) - self.phis.keys()
+        if any(x in self.merged and common & self.reached(x) for x in second):
+            return True
         leaves = self._leaves(made)
         shared = set(filter(is_shared, leaves))
         return bool(common - direct) or bool(common) and (len(shared) > 1 or shared == leaves)
