@@ -23,7 +23,7 @@ from tegula.codegen.gpu import GpuCode
 from tegula.target import get_target
 
 WINDOW, SHARED, BYTES = 0x10000000, 0x10000400, 1 << 18
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds after which threads that wait for each other have lost each other."""
 CALL = re.compile(
     r'^(?P<head>\s*(?:%\S+ = )?)call (?P<type>.+?) (?P<what>@llvm\.nvvm\.[\w.]+|asm (?:sideeffect )?"[^"]*", "[^"]*")'
