@@ -42,7 +42,7 @@ disk_cache: Callable[[], Cache | None] = _default_cache
 
 
 class _Local(threading.local):
-    """Scratch memory of one thread that launches, behind its watch; grows, never shrinks."""
+    """Scratch memory of one thread that launches, which follows its watch; grows, never shrinks."""
 
     size = -1
     address = 0

@@ -365,7 +365,7 @@ out:
   ret void
 }
 
-; A worker's scratch memory, at least %bytes of it behind its watch; null if there is none to be had.
+; A worker's scratch memory, at least %bytes of it after its watch; null if there is none to be had.
 define internal ptr @grow(ptr %old, i64 %old.bytes, i64 %bytes) noinline {
 entry:
   %had = icmp ne ptr %old, null

@@ -238,8 +238,8 @@ def ask(s: State, go: str) -> None:
 
 
 def beginning(s: State) -> list[str]:
-    """What a kernel begins with. LLVM must not see that the watch lies beside the scratch memory, to which nothing else
-    refers as far as it knows."""
+    """What a kernel begins with. LLVM must not see that the watch lies in front of the scratch memory, to
+    which nothing else refers as far as it knows."""
     lines = [
         f"  %watch.at = getelementptr i8, ptr %scratch, i64 {SELF}",
         "  %watch = load i64, ptr %watch.at, align 8",

@@ -109,7 +109,7 @@ class _Objects(Uses):
 
     def __init__(self, body: Region, joined: Joined) -> None:
         super().__init__(body)
-        # Loops that were traced twice have left objects behind that are in no region.
+        # Loops that were traced twice leave objects that are in no region.
         self.phis = {
             made: [root(s) if s is not None and isinstance(s.type, BufType) else None for s in sources]
             for made, sources in joined.merged.items()
